@@ -1,4 +1,5 @@
-//! What keeps a node that could go (core spec 5.2): its own annotation, and that of its pods or what protects them.
+//! Reasons that keep a node that could go (core spec 5.2): its own annotation, and that of its pods or the PodDisruptionBudget
+//! that protects them.
 
 use jiff::Timestamp;
 
@@ -17,18 +18,19 @@ pub struct Blocked {
     pub node: String,
     /// Its Node's uid.
     pub node_uid: String,
-    /// What holds it.
+    /// The reason that keeps it, as a sentence without its end.
     pub why: String,
-    /// Whether that was otherwise at the look before.
+    /// True if the reason was another at the look before.
     pub news: bool,
 }
 
-/// Why a machine may not go, and when that ends by itself.
+/// The reason why a machine may not go, and the time at which that ends by itself.
 pub fn why(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<(String, Option<Timestamp>)> {
     held(machine, now).or_else(|| protected(machine, snapshot, now).map(|why| (why, None)))
 }
 
-/// Whether the node or a pod on it asks to be left alone. DaemonSets' pods and mirror pods are asked as well.
+/// The reason if the node or a pod on it asks to be left alone, with the time at which that ends. DaemonSets' pods and mirror
+/// pods are asked as well.
 pub fn held(machine: &NodeAndClaim<'_>, now: Timestamp) -> Option<(String, Option<Timestamp>)> {
     if let Some(annotation) = machine.node.do_not_disrupt {
         return Some((format!("the node has the annotation {annotation}"), None));
@@ -50,7 +52,7 @@ fn pods<'a>(machine: &NodeAndClaim<'a>) -> impl Iterator<Item = &'a PodEntry> {
     machine.load.into_iter().flat_map(|load| load.pods.values()).map(AsRef::as_ref)
 }
 
-/// Whether a PodDisruptionBudget would refuse the eviction of a pod on it. Judged pod by pod.
+/// The reason if a PodDisruptionBudget would refuse the eviction of a pod on it. Judged pod by pod.
 fn protected(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<String> {
     let evicted = |pod: &&PodEntry| pod.is_active() && !pod.do_not_disrupt.holds(now) && !ends_with_its_node(pod);
     let pods = machine.load.into_iter().flat_map(|load| load.pods.values()).map(AsRef::as_ref);
@@ -69,7 +71,7 @@ fn protected(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, now: Timestamp) ->
     })
 }
 
-/// Pods on a machine whose annotation makes no sense, with its text.
+/// Pods on a machine whose annotation cannot be read, with its text.
 pub fn nonsense<'a>(machine: &NodeAndClaim<'a>) -> impl Iterator<Item = (&'a PodEntry, &'a str)> {
     let pods = machine.load.into_iter().flat_map(|load| load.pods.values());
     pods.filter_map(|pod| match &pod.do_not_disrupt {

@@ -8,15 +8,15 @@ use super::machines::NodeAndClaim;
 use super::pools::{DisruptionPool, Observing};
 use super::{RemovalReason, allowed, blocked, marks, price};
 
-/// How long a node has to stay a candidate before it goes.
+/// Minimum time for which a node has to stay a candidate before it goes.
 const VALIDATION: SignedDuration = SignedDuration::from_secs(5);
-/// How long after its last pod it goes at the earliest, however short `consolidateAfter` is.
+/// Minimum time from its last pod until it goes, however short `consolidateAfter` is.
 const LEAST_EMPTY_TIME: SignedDuration = SignedDuration::from_secs(10);
 
 /// Candidates of one pool.
 pub(super) type PoolCandidates<'a> = Vec<NodeAndClaim<'a>>;
 
-/// How many nodes a pool has for its budgets, and how many of them are being disrupted already.
+/// Numbers of a pool's nodes for its budgets, and of those that are being disrupted already.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PoolNodeTotals {
     pub nodes: usize,
@@ -34,19 +34,19 @@ impl PoolNodeTotals {
     }
 }
 
-/// Whether a machine is one that emptiness looks at.
+/// True if emptiness looks at a machine.
 pub(super) fn could_go(machine: &NodeAndClaim<'_>, view: &DisruptionPool<'_>, now: Timestamp) -> bool {
     machine.empty() && !machine.nominated && marks::consolidatable_from(machine, view).is_some_and(|from| from <= now)
 }
 
-/// When a machine's last pod has been gone for long enough.
+/// Time at which a machine's last pod has been gone for long enough.
 fn quiet_from(machine: &NodeAndClaim<'_>) -> Timestamp {
     let last = machine.last_pod_event().or(machine.claim.initialized).unwrap_or(Timestamp::MAX);
     last.checked_add(LEAST_EMPTY_TIME).unwrap_or(Timestamp::MAX)
 }
 
 impl<'a> Look<'a> {
-    /// The empty machines of a pool.
+    /// Looks at the empty machines of a pool: those that are due go, as budgets allow.
     pub(super) fn empty(&mut self, pool: &'a str, machines: PoolCandidates<'a>, totals: PoolNodeTotals) {
         let Some(view) = self.pools.get(pool).cloned() else { return };
         let class = view.pool.spec.template.spec.node_class_ref.ec2_name();
@@ -65,7 +65,7 @@ impl<'a> Look<'a> {
         let (mut waiting, mut new) = (Vec::new(), Vec::new());
         for machine in candidates {
             match self.memory.planned.get(&machine.claim.uid).copied() {
-                // What has been told of in an observed pool stays told of, and takes nobody's place.
+                // A node that was reported in an observed pool stays reported, and takes nobody's place.
                 _ if view.observing != Observing::No
                     && self.memory.has_observed(&machine.claim.uid, RemovalReason::Empty) =>
                 {
@@ -90,7 +90,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// Those that nothing holds, dearest first.
+    /// The machines that nothing holds, dearest first.
     fn free(&mut self, machines: PoolCandidates<'a>, view: &DisruptionPool<'a>) -> PoolCandidates<'a> {
         let mut priced = Vec::with_capacity(machines.len());
         for machine in machines {
@@ -103,7 +103,7 @@ impl<'a> Look<'a> {
         priced.into_iter().map(|(_, machine)| machine).collect()
     }
 
-    /// A pool's budgets allow nothing for that reason.
+    /// Reports that a pool's budgets allow nothing for a reason.
     pub(super) fn exhausted(&mut self, view: &DisruptionPool<'a>, pool: &str, reason: RemovalReason, nodes: usize) {
         let news = self.memory.exhausted.say(&format!("{pool}/{}", reason.label()), ());
         let uid = view.pool.metadata.uid.clone().unwrap_or_default();

@@ -15,21 +15,21 @@ use jiff::{SignedDuration, Timestamp};
 use crate::cluster_state::{ClaimFacts, Snapshot, WatchedKind};
 use crate::labels;
 
-/// So many of a pool may always expire together.
+/// Number of a pool's nodes that may always expire together.
 const TOGETHER: usize = 10;
-/// So late does it go whatever else is on its way.
+/// Longest delay of an expiry, whatever else is on its way.
 const LATEST: SignedDuration = SignedDuration::from_mins(30);
 
-/// So long before the end of a capacity block its nodes go, ten minutes before EC2 ends them.
+/// Time before the end of a capacity block at which its nodes go, ten minutes before EC2 ends them.
 const BEFORE_END: SignedDuration = SignedDuration::from_mins(40);
 
-/// When a capacity block that ends then is left: nothing more is launched into it, and its nodes go.
+/// Time at which a capacity block that ends at `end` is left: nothing more is launched into it, and its nodes go.
 #[must_use]
 pub fn expiring_from(end: Timestamp) -> Timestamp {
     end.checked_sub(BEFORE_END).unwrap_or(Timestamp::MIN)
 }
 
-/// By id of the capacity blocks of all classes when they are left.
+/// Times at which the capacity blocks of all classes are left, by id.
 fn blocks(snapshot: &Snapshot) -> BTreeMap<&str, Timestamp> {
     let reservations = snapshot.classes.values().filter_map(|class| class.status.as_ref());
     let blocks = reservations.flat_map(|status| &status.capacity_reservations);
@@ -37,7 +37,7 @@ fn blocks(snapshot: &Snapshot) -> BTreeMap<&str, Timestamp> {
     blocks.filter_map(|one| Some((one.id.as_str(), expiring_from(one.end_time.as_ref()?.0)))).collect()
 }
 
-/// What is known of a pool's claims.
+/// Claims of a pool, counted for expiry.
 #[derive(Default)]
 struct Turnover<'a> {
     total: usize,
@@ -45,8 +45,8 @@ struct Turnover<'a> {
     due: Vec<(Timestamp, &'a ClaimFacts)>,
 }
 
-/// The claims that go now, each pool's oldest first, and when to look again. `asked` says of a claim whether it is on its
-/// way out though the API server does not say so yet, `told` whether it has been said that it would go.
+/// The claims that go now, each pool's oldest first, and the time to look again. `asked` returns true for a claim that is on
+/// its way out though the API server does not show it yet, `is_reported` for one whose expiry has been reported.
 pub fn expired(
     snapshot: &Snapshot,
     asked: impl Fn(&ClaimFacts) -> bool,
@@ -58,7 +58,7 @@ pub fn expired(
     let (blocks, mut all) = (blocks(snapshot), Vec::new());
     for entry in snapshot.claims.values().filter(|entry| !snapshot.is_refused(&entry.facts.name)) {
         let claim = &entry.facts;
-        // What cannot be read is not removed by our own decision.
+        // A claim that cannot be read is not removed by our own decision.
         if snapshot.unreadable(WatchedKind::NodeClaim, &claim.name).is_some() {
             continue;
         }

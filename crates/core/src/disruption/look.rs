@@ -21,45 +21,45 @@ use crate::instance_type::InstanceType;
 /// Instance types by the name of the node class.
 pub type OffersByClass = BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>;
 
-/// What is to be done.
+/// Decisions of one look.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DisruptionDecision {
-    /// To be written on claims.
+    /// Marks to be written on claims.
     pub marks: Vec<StatusMark>,
-    /// To be written on Nodes.
+    /// Marks to be written on Nodes.
     pub ttl: Vec<TtlMark>,
     /// Nodes, by name and uid, that nobody disrupts and that are tainted as if somebody did.
     pub untaint: Vec<(String, String)>,
-    /// To be removed.
+    /// Claims to be removed.
     pub removals: Vec<Removal>,
-    /// What would have been removed, were it not for its pool, which is only observed. Each is told once.
+    /// Claims that would have been removed, were it not for their pool, which is only observed. Each is reported once.
     pub observed: Vec<Removal>,
-    /// What could go and may not.
+    /// Nodes that could go and may not.
     pub blocked: Vec<Blocked>,
     /// Pools with nodes that could go and budgets that allow none.
     pub exhausted: Vec<Exhausted>,
-    /// What pools say that makes no sense: the pool, and what is wrong. Each is told once.
+    /// Invalid settings of pools: the pool's name, and the error. Each is reported once.
     pub mistakes: Vec<(String, String)>,
-    /// Pods whose annotation makes no sense.
+    /// Pods whose annotation cannot be read.
     pub nonsense: Vec<Nonsense>,
-    /// About nodes that are no longer what is asked for.
+    /// Orders about nodes that are no longer what is asked for.
     pub drift: drift::Orders,
     /// Nodes that are unwell and stay, as too many of their pool are.
     pub not_repaired: Vec<repair::NotRepaired>,
-    /// When something is due, if nothing changes before.
+    /// Time at which something is due, if nothing changes before.
     pub again: Option<Timestamp>,
 }
 
 /// Claims that go together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
-    /// Why.
+    /// The cause.
     pub cause: DisruptionCause,
-    /// Which.
+    /// The claims that go.
     pub claims: Vec<DisruptedClaim>,
 }
 
-/// Why claims go, as exactly as it is known.
+/// The cause of a removal, as exactly as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DisruptionCause {
     /// Vacant for so many seconds, in a pool with a TTL.
@@ -70,12 +70,12 @@ pub enum DisruptionCause {
     Expired,
     /// It is no longer what is asked for, its pods have places, and the budgets allow it.
     Drifted,
-    /// Its Node has had that condition for too long.
+    /// Unhealthy: its Node has had that condition for too long.
     Unhealthy(&'static str),
 }
 
 impl DisruptionCause {
-    /// The reason that it comes under.
+    /// The reason that the cause comes under.
     #[must_use]
     pub fn reason(self) -> RemovalReason {
         match self {
@@ -100,12 +100,12 @@ pub struct DisruptedClaim {
     pub node: String,
     /// Its Node's uid.
     pub node_uid: String,
-    /// How many pods are on it that are neither a DaemonSet's nor the kubelet's own.
+    /// Number of pods on it that are neither a DaemonSet's nor the kubelet's own.
     pub pods: usize,
 }
 
 impl DisruptedClaim {
-    /// A claim, with what is known of its Node.
+    /// A claim with its Node, as far as that is known.
     pub(super) fn from_facts(claim: &ClaimFacts, snapshot: &Snapshot) -> Self {
         let node = snapshot.nodes.get(&claim.node);
         Self {
@@ -126,24 +126,24 @@ pub struct Exhausted {
     pub pool: String,
     /// The pool's uid: another pool may have had the name before.
     pub uid: String,
-    /// For which reason.
+    /// The reason for which nodes could go.
     pub reason: RemovalReason,
-    /// How many nodes could go.
+    /// Number of nodes that could go.
     pub nodes: usize,
-    /// Whether it was otherwise at the look before.
+    /// True if the budgets allowed some at the look before.
     pub news: bool,
 }
 
-/// A pod whose `karpenter.sh/do-not-disrupt` makes no sense.
+/// A pod whose `karpenter.sh/do-not-disrupt` cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nonsense {
-    /// Namespace.
+    /// The pod's namespace.
     pub namespace: String,
-    /// Name.
+    /// The pod's name.
     pub name: String,
-    /// Uid.
+    /// The pod's uid.
     pub uid: String,
-    /// What it says.
+    /// The annotation's text.
     pub says: String,
 }
 
@@ -180,11 +180,11 @@ pub(super) struct Look<'a> {
     pub snapshot: &'a Snapshot,
     pub offers: &'a OffersByClass,
     pub now: Timestamp,
-    /// The same on both clocks.
+    /// Time of the look, on both clocks.
     pub moment: Moment,
     pub pools: BTreeMap<&'a str, DisruptionPool<'a>>,
     pub memory: &'a mut Memory,
-    /// Whether it is the term's first.
+    /// True if it is the term's first.
     first: bool,
     pub out: DisruptionDecision,
     going: BTreeMap<(bool, DisruptionCause), Vec<DisruptedClaim>>,
@@ -220,7 +220,7 @@ impl<'a> Look<'a> {
             }
             totals.entry(machine.claim.pool.as_str()).or_default().count(machine, deleting);
             if deleting {
-                // What was asked for may not come to pass: since when it is vacant stays known.
+                // A removal that was asked for may not come to pass: the time since when its node is vacant stays known.
                 if let Some(since) = self.memory.vacant.get(&machine.node.name).copied() {
                     self.memory.vacant.say(&machine.node.name, since);
                 }
@@ -251,7 +251,7 @@ impl<'a> Look<'a> {
         self.memory.exhausted.turn();
     }
 
-    /// A machine of a pool with a TTL.
+    /// Looks at a machine of a pool with a TTL.
     fn ttl(&mut self, machine: &NodeAndClaim<'a>, view: &DisruptionPool<'a>) {
         let Some(ttl) = view.ttl else { return };
         let name = &machine.node.name;
@@ -302,7 +302,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// A claim is to be removed; or only reported, if its pool is only observed.
+    /// Removes a claim; or only reports it, if its pool is only observed.
     pub fn go(&mut self, cause: DisruptionCause, disrupted: DisruptedClaim) {
         let observing = self.pools.get(disrupted.pool.as_str()).is_some_and(|view| view.observing != Observing::No);
         if observing {
@@ -315,13 +315,13 @@ impl<'a> Look<'a> {
         self.going.entry((observing, cause)).or_default().push(disrupted);
     }
 
-    /// How many of a pool are told to go at this look.
+    /// Number of a pool's claims that go at this look.
     pub fn going_now(&self, pool: &str) -> usize {
         let commanded = self.going.iter().filter(|((observing, _), _)| !observing).flat_map(|(_, claims)| claims);
         commanded.filter(|one| one.pool == pool).count()
     }
 
-    /// A machine could go and may not.
+    /// Reports a machine that could go and may not.
     pub fn block(&mut self, machine: &NodeAndClaim<'a>, why: String, until: Option<Timestamp>) {
         self.look_again(until);
         for (pod, says) in blocked::nonsense(machine) {
@@ -352,7 +352,8 @@ impl<'a> Look<'a> {
             let list = if observing { &mut self.out.observed } else { &mut self.out.removals };
             list.push(Removal { cause, claims });
         }
-        // What goes is not written to as well: of the two writes one would find the claim changed, and the removal wait for long.
+        // Marks are not written on claims that go: of the two writes one would find the claim changed, and the removal wait for
+        // long.
         let removed: BTreeSet<&String> =
             self.out.removals.iter().flat_map(|removal| &removal.claims).map(|disrupted| &disrupted.claim).collect();
         self.out.marks.retain(|mark| !removed.contains(&mark.claim));

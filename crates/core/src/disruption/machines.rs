@@ -1,5 +1,5 @@
-//! The nodes that have both a claim and a Node, with what disruption asks of each. Made anew at every look, so it copies
-//! nothing: the tables that are sorted by node name are walked side by side.
+//! Nodes that have both a claim and a Node, as disruption sees them. Made anew at every look, so it copies nothing: the tables
+//! that are sorted by node name are walked side by side.
 
 use std::collections::{BTreeMap, btree_map};
 use std::iter::Peekable;
@@ -15,35 +15,36 @@ use crate::cluster_state::{ClaimFacts, Load, Moment, NodeEntry, NominationTarget
 pub struct NodeAndClaim<'a> {
     /// The Node as the API server has it.
     pub node: &'a NodeEntry,
-    /// What is known of the NodeClaim that it belongs to.
+    /// Facts of the NodeClaim that it belongs to.
     pub claim: &'a ClaimFacts,
-    /// What is bound to it.
+    /// Pods that are bound to it.
     pub load: Option<&'a Load>,
-    /// When pods last came or went.
+    /// Times at which pods last came or went.
     pub moves: Option<PodMoves>,
-    /// Whether a pod that waits, or has to leave its own node, is expected on it, or may have been in vain: that is judged first.
+    /// True if a pod that waits, or has to leave its own node, is expected on it, or may have been in vain: that is judged
+    /// first.
     pub nominated: bool,
-    /// Whether it is on its way out: an object is being deleted, the instance ends, or that is decided.
+    /// True if it is on its way out: an object is being deleted, the instance ends, or that is decided.
     pub deleting: bool,
 }
 
 impl NodeAndClaim<'_> {
-    /// Whether pods can run on it.
+    /// True if pods can run on it.
     pub fn initialized(&self) -> bool {
         self.claim.initialized.is_some()
     }
 
-    /// Whether nothing but DaemonSets' pods and mirror pods is on it; a pod that is ending still is.
+    /// True if nothing but DaemonSets' pods and mirror pods is on it; a pod that is ending still is.
     pub fn vacant(&self) -> bool {
         self.load.is_none_or(|load| load.visitors == 0)
     }
 
-    /// Whether no pod on it is worth keeping it for (core spec 5.4).
+    /// True if no pod on it is worth keeping it for (core spec 5.4).
     pub fn empty(&self) -> bool {
         self.load.is_none_or(|load| load.costly == 0)
     }
 
-    /// The last pod event that anybody knows of, at the latest: where only the claim says it, it is cut to whole seconds.
+    /// Latest time of the last pod event that is known: where only the claim has it, it is cut to whole seconds.
     pub fn last_pod_event(&self) -> Option<Timestamp> {
         let seen = self.moves.and_then(|moves| moves.event);
         match self.claim.last_pod_event {
@@ -71,7 +72,7 @@ pub fn machines(snapshot: &Snapshot, now: Moment) -> Vec<NodeAndClaim<'_>> {
         let (load, moved) = (loads.advance_to(&node.name), moves.advance_to(&node.name));
         let claim = claims.get(node.provider_id.as_str());
         let Some(claim) = claim.filter(|claim| claim.may_be_on(&node.name)) else { continue };
-        // What cannot be read is not removed by our own decision.
+        // A Node or claim that cannot be read is not removed by our own decision.
         let unread = |kind, name| snapshot.unreadable(kind, name).is_some();
         if unread(WatchedKind::Node, &node.name) || unread(WatchedKind::NodeClaim, &claim.name) {
             continue;
@@ -92,7 +93,7 @@ pub fn machines(snapshot: &Snapshot, now: Moment) -> Vec<NodeAndClaim<'_>> {
     all
 }
 
-/// Where pods are expected: nodes (`true`) and claims (`false`) by name.
+/// Places where pods are expected: nodes (`true`) and claims (`false`) by name.
 fn expected(snapshot: &Snapshot, now: Moment) -> FxHashSet<(bool, &str)> {
     let targets = snapshot.nominations.keys().filter_map(|uid| snapshot.expected_on(uid, now));
     let keys = targets.map(|target| match target {

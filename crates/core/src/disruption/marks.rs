@@ -1,4 +1,4 @@
-//! What is written on claims about their pods: `lastPodEventTime` and the condition Consolidatable (core spec 4, 5.5).
+//! Marks on claims about their pods: `lastPodEventTime` and the condition Consolidatable (core spec 4, 5.5).
 
 use dovetail_api::names::conditions::{CONSOLIDATABLE, DISRUPTION_REASON, TRUE};
 use dovetail_api::v1::{NewCondition, NodeClaim, set_condition};
@@ -9,22 +9,22 @@ use super::machines::NodeAndClaim;
 use super::pools::DisruptionPool;
 use crate::clock::at_the_latest;
 
-/// `lastPodEventTime` is written at most this often (core spec 4).
+/// Minimum time between two writes of `lastPodEventTime` (core spec 4).
 const PAUSE: SignedDuration = SignedDuration::from_secs(10);
 
-/// How a claim's status is to be.
+/// The status that a claim should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusMark {
     /// The claim's name.
     pub claim: String,
     /// The claim's uid: another claim may have had the name before.
     pub uid: String,
-    /// Whether it is consolidatable.
+    /// True if it is consolidatable.
     pub consolidatable: bool,
     /// The last pod event, where it is to be written.
     pub last_pod_event: Option<Timestamp>,
-    /// Whether it says that a command holds it which nobody carries on (core spec 5.1). What a command has written since is
-    /// left alone.
+    /// True if it says that a command holds it which nobody carries on (core spec 5.1). A mark that a command has written since
+    /// is left alone.
     pub left_behind: bool,
 }
 
@@ -55,7 +55,7 @@ impl StatusMark {
     }
 }
 
-/// When a machine becomes consolidatable; never for pools that do not consolidate.
+/// Time at which a machine becomes consolidatable; `None` for pools that do not consolidate.
 pub fn consolidatable_from(machine: &NodeAndClaim<'_>, view: &DisruptionPool<'_>) -> Option<Timestamp> {
     let initialized = machine.claim.initialized?;
     let after = view.after?;
@@ -63,12 +63,12 @@ pub fn consolidatable_from(machine: &NodeAndClaim<'_>, view: &DisruptionPool<'_>
     machine.last_pod_event().unwrap_or(counted).checked_add(after).ok()
 }
 
-/// Whether anything would come of a claim's being Consolidatable: nodes with pods go only where the pool's policy says so.
+/// True if anything would come of a claim's being Consolidatable: nodes with pods go only where the pool's policy says so.
 fn consolidates(machine: &NodeAndClaim<'_>, view: &DisruptionPool<'_>) -> bool {
     machine.empty() || view.moves_pods()
 }
 
-/// What is to be written on a machine's claim, and when to look again.
+/// The mark to be written on a machine's claim, if any, and the time to look again.
 pub fn mark(
     machine: &NodeAndClaim<'_>,
     view: &DisruptionPool<'_>,
@@ -94,7 +94,7 @@ pub fn mark(
     (mark, again)
 }
 
-/// As the API writes times.
+/// A time cut to whole seconds, as the API writes it.
 fn whole_seconds(time: Timestamp) -> Timestamp {
     let rounding = jiff::TimestampRound::new().smallest(Unit::Second).mode(jiff::RoundMode::Floor);
     time.round(rounding).unwrap_or(time)

@@ -1,4 +1,4 @@
-//! What a term remembers from look to look. A successor starts without it.
+//! Memory of a term from look to look. A successor starts without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,79 +10,79 @@ use super::drift::{DriftKnowledge, Gates, Networks, Replacements};
 use super::look::DisruptedClaim;
 use crate::cluster_state::Snapshot;
 
-/// After so long a removal that was asked for and has not begun is asked for again.
+/// Time after which a removal that was asked for and has not begun is asked for again.
 const ASK_AGAIN_AFTER: SignedDuration = SignedDuration::from_secs(60);
 
-/// What one look leaves for the next within a term of leadership.
+/// Memory that one look leaves for the next within a term of leadership.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     begun: bool,
-    /// Since when nodes of pools with a TTL are vacant, by node.
+    /// Times since which nodes of pools with a TTL are vacant, by node.
     pub(super) vacant: Turns<Timestamp>,
     /// Nodes whose TTL is being taken away.
     pub(super) cleared: BTreeSet<String>,
-    /// Empty claims that are about to go, by uid, and since when.
+    /// Empty claims that are about to go, by uid, each with the time since when.
     pub(super) planned: Turns<Timestamp>,
-    /// Claims whose removal has been asked for, by uid: name and when.
+    /// Claims whose removal has been asked for, by uid: name and time.
     asked: BTreeMap<String, (String, Timestamp)>,
-    /// Empty claims of observed pools that have been told of.
+    /// Empty claims of observed pools that have been reported.
     pub(super) observed_now: Turns<()>,
-    /// Expired claims of observed pools that have been told of, by uid: their names.
+    /// Expired claims of observed pools that have been reported, by uid: their names.
     expired: BTreeMap<String, String>,
     /// Claims, by uid, that commands hold.
     held: BTreeSet<String>,
-    /// What holds claims that could go, by uid.
+    /// Reasons that hold claims that could go, by uid.
     pub(super) blocked: Turns<String>,
     /// Pools whose budgets allowed nothing.
     pub(super) exhausted: Turns<()>,
-    /// What has been said of pools, by name: the version, and what is wrong with it.
+    /// Versions of pools and the errors found in them, by name.
     judged: BTreeMap<String, (String, Vec<String>)>,
-    /// What nodes are held against.
+    /// Pools and classes that nodes are compared with for drift, and the results.
     pub(super) drift: DriftKnowledge,
-    /// Unwell nodes that stay and have been told of, by uid.
+    /// Unwell nodes that stay and have been reported, by uid.
     pub(super) not_repaired: Turns<()>,
     /// Drifted nodes whose pods are getting places.
     pub(super) replacing: Replacements,
 }
 
 impl Memory {
-    /// Nothing yet.
+    /// An empty memory.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What of disruption is on.
+    /// Sets the feature gates of disruption.
     pub fn set_gates(&mut self, gates: Gates) {
         self.drift.gates = gates;
     }
 
-    /// What the cloud says of the instances' networks.
+    /// Takes the networks of the instances from the cloud.
     pub fn learn_networks(&mut self, networks: Arc<Networks>) {
-        // The same again is no reason to hold every node against it.
+        // Equal networks are no reason to check every node again.
         if *self.drift.networks != *networks {
             self.drift.networks = networks;
         }
     }
 
-    /// How many drifted nodes are being replaced.
+    /// Number of drifted nodes that are being replaced.
     #[must_use]
     pub fn replacing(&self) -> usize {
         self.replacing.count()
     }
 
-    /// How many claims are about to go, and how many have been asked to.
+    /// Numbers of claims that are about to go, and of those whose removal has been asked for.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         (self.planned.known.len(), self.asked.len())
     }
 
-    /// A look begins; answers whether one has before.
+    /// Begins a look; true if there was one before.
     pub(super) fn begin(&mut self) -> bool {
         std::mem::replace(&mut self.begun, true)
     }
 
-    /// Forgets what has come to pass, and what has taken too long.
+    /// Forgets removals that have come to pass, and those that have taken too long.
     pub(super) fn forget(&mut self, snapshot: &Snapshot, now: Timestamp) {
         let there = |uid: &str, name: &str| {
             snapshot.claims.get(name).is_some_and(|entry| entry.facts.uid == uid && !entry.facts.deleting)
@@ -94,12 +94,12 @@ impl Memory {
         self.judged.retain(|pool, _| snapshot.pools.contains_key(pool));
     }
 
-    /// Whether a claim's removal has been asked for.
+    /// True if a claim's removal has been asked for.
     pub(super) fn is_asked(&self, uid: &str) -> bool {
         self.asked.contains_key(uid) || self.held.contains(uid)
     }
 
-    /// Commands hold these claims, by uid: nothing else is decided about them.
+    /// Sets the claims, by uid, that commands hold: nothing else is decided about them.
     pub fn hold<'a>(&mut self, claims: impl Iterator<Item = &'a str>) {
         self.held = claims.map(str::to_owned).collect();
     }
@@ -110,7 +110,7 @@ impl Memory {
         self.asked.keys().chain(&self.held).chain(self.replacing.claims()).cloned().collect()
     }
 
-    /// A claim's removal is asked for; answers whether that is new.
+    /// Notes that a claim's removal is asked for; true if that is new.
     pub(super) fn ask(&mut self, disrupted: &DisruptedClaim, now: Timestamp) -> bool {
         let news = !self.is_asked(&disrupted.uid);
         if news {
@@ -119,7 +119,7 @@ impl Memory {
         news
     }
 
-    /// A claim would go; answers whether that is new.
+    /// Notes that a claim would go; true if that is new.
     pub(super) fn observe(&mut self, disrupted: &DisruptedClaim, reason: RemovalReason) -> bool {
         match reason {
             RemovalReason::Expired => self.expired.insert(disrupted.uid.clone(), disrupted.claim.clone()).is_none(),
@@ -127,7 +127,7 @@ impl Memory {
         }
     }
 
-    /// Whether it has been told that a claim would go.
+    /// True if it has been reported that a claim would go.
     pub(super) fn has_observed(&self, uid: &str, reason: RemovalReason) -> bool {
         match reason {
             RemovalReason::Expired => self.expired.contains_key(uid),
@@ -139,7 +139,7 @@ impl Memory {
         self.judged.get(pool).is_some_and(|(known, _)| known == version)
     }
 
-    /// Keeps what is wrong with a pool; answers what is new of it.
+    /// Keeps the errors in a pool; returns those that are new.
     pub(super) fn judge(&mut self, pool: &str, version: &str, mistakes: Vec<String>) -> Vec<String> {
         let before = self.judged.insert(pool.to_owned(), (version.to_owned(), mistakes.clone()));
         let said = before.map(|(_, said)| said).unwrap_or_default();
@@ -147,7 +147,7 @@ impl Memory {
     }
 }
 
-/// Values that last as long as each look says them again.
+/// Values that last as long as each look sets them again.
 #[derive(Clone, Debug)]
 pub(super) struct Turns<V> {
     known: BTreeMap<String, V>,
@@ -161,19 +161,19 @@ impl<V> Default for Turns<V> {
 }
 
 impl<V: PartialEq> Turns<V> {
-    /// What the look before said.
+    /// The value that the look before has set.
     pub fn get(&self, key: &str) -> Option<&V> {
         self.known.get(key)
     }
 
-    /// Says it for this look; answers whether it is new, or other than before.
+    /// Sets a value for this look; true if it is new, or other than before.
     pub fn say(&mut self, key: &str, value: V) -> bool {
         let news = self.known.get(key) != Some(&value);
         self.next.insert(key.to_owned(), value);
         news
     }
 
-    /// The look is over: what it did not say is forgotten.
+    /// Ends the look: values that it has not set are forgotten.
     pub fn turn(&mut self) {
         self.known = std::mem::take(&mut self.next);
     }

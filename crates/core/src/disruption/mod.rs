@@ -1,4 +1,4 @@
-//! Which nodes are to go by our own decision, and why (core spec 5).
+//! Disruption: nodes that go by our own decision, and the reasons (core spec 5).
 //!
 //! ```text
 //! snapshot, offers, time ──► look ──► marks on claims (Consolidatable, lastPodEventTime)
@@ -8,7 +8,7 @@
 //!                                     when to look again
 //! ```
 //!
-//! Everything here is pure. What a term's [`Memory`] holds can be lost: a successor derives it from the API.
+//! Everything here is pure. The contents of a term's [`Memory`] can be lost: a successor derives them from the API.
 
 mod blocked;
 pub mod commands;

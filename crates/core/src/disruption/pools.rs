@@ -1,4 +1,4 @@
-//! What disruption reads of a NodePool.
+//! NodePools as disruption reads them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use jiff::{SignedDuration, Timestamp};
 use crate::adoption;
 use crate::cluster_state::Snapshot;
 
-/// Why nodes of a pool stay that does not consolidate.
+/// The reason that keeps nodes of a pool that does not consolidate.
 pub const NEVER: &str = "its NodePool does not consolidate: consolidateAfter is Never, or it is static";
-/// Why nodes with pods stay in a pool whose empty nodes go.
+/// The reason that keeps nodes with pods in a pool whose empty nodes go.
 pub const EMPTY_ONLY: &str = "its NodePool's consolidationPolicy is WhenEmpty, and it has pods";
 
-/// Whether a pool's nodes are only watched.
+/// Observation of a pool: its nodes are only watched, or go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observing {
     /// Nodes go.
@@ -36,7 +36,7 @@ pub struct DisruptionPool<'a> {
     pub ttl: Option<SignedDuration>,
     /// consolidateAfter; `None` is Never, or a static pool.
     pub after: Option<SignedDuration>,
-    /// Whether its nodes are only watched.
+    /// Observation of its nodes.
     pub observing: Observing,
 }
 
@@ -60,12 +60,12 @@ impl<'a> DisruptionPool<'a> {
         }
     }
 
-    /// Whether its policy lets nodes go that have pods.
+    /// True if its policy lets nodes go that have pods.
     pub fn moves_pods(&self) -> bool {
         self.pool.spec.disruption.consolidation_policy != ConsolidationPolicy::WhenEmpty
     }
 
-    /// What of its annotations and budgets makes no sense.
+    /// Errors in its annotations and budgets, as sentences.
     pub fn mistakes(&self, now: Timestamp) -> Vec<String> {
         let mut all = super::allowed(self.pool, super::RemovalReason::Empty, 0, now).mistakes;
         all.extend(super::open_outside(self.pool));

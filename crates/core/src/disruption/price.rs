@@ -1,4 +1,4 @@
-//! What a node costs.
+//! Prices of nodes.
 
 use dovetail_api::names::labels;
 use dovetail_api::v1::NodePool;
@@ -6,7 +6,8 @@ use dovetail_api::v1::NodePool;
 use super::look::OffersByClass;
 use crate::cluster_state::NodeEntry;
 
-/// The price of the offering with the node's type, zone and capacity type; 0 when nobody knows it (core spec 5.4).
+/// The price, in dollars an hour, of the offering with the node's type, zone and capacity type; 0 when it is not known (core
+/// spec 5.4).
 pub fn node_price(node: &NodeEntry, pool: &NodePool, offers: &OffersByClass) -> f64 {
     let label = |key: &str| node.labels.get(key).map(String::as_str).unwrap_or_default();
     let types = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|class| offers.get(class));

@@ -10,9 +10,9 @@ use super::look::{DisruptionCause, Look, disrupted};
 use super::machines::NodeAndClaim;
 use crate::clock::later;
 
-/// So many of a hundred nodes of a pool may be unwell, rounded up.
+/// Percentage of a pool's nodes that may be unwell, rounded up.
 const MOST_PERCENT: usize = 20;
-/// Where more are, it is looked again after so long.
+/// Time until the next look where more are unwell.
 const AGAIN: SignedDuration = SignedDuration::from_mins(5);
 
 /// A node that is unwell for too long, and stays.
@@ -22,11 +22,11 @@ pub struct NotRepaired {
     pub node: String,
     /// The Node's uid: another Node may have had the name before.
     pub node_uid: String,
-    /// How many of its pool's nodes are unwell, of how many.
+    /// Number of its pool's nodes that are unwell, and number of all.
     pub unwell: (usize, usize),
     /// Its pool's name.
     pub pool: String,
-    /// Whether it has not been told yet.
+    /// True if it has not been reported yet.
     pub news: bool,
 }
 
@@ -38,7 +38,7 @@ impl<'a> Look<'a> {
         }
         let mut pools: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         for machine in machines {
-            // One of no pool is held against the whole cluster.
+            // A node of no pool is counted against the whole cluster.
             let counted = ["", machine.claim.pool.as_str()].into_iter();
             for pool in counted.take(if machine.claim.pool.is_empty() { 1 } else { 2 }) {
                 let (unwell, all) = pools.entry(pool).or_default();

@@ -24,7 +24,7 @@ pub struct TtlMark {
     pub since: Option<Timestamp>,
     /// The TTL in seconds.
     pub seconds: i64,
-    /// Whether it has not been said before.
+    /// True if it has not been reported before.
     pub news: bool,
 }
 

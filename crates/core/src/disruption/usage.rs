@@ -1,4 +1,4 @@
-//! What a pool's nodes have together, as its status says it (core spec 1.1).
+//! Usage of a pool's nodes together, as its status has it (core spec 1.1).
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::cluster_state::{ClaimEntry, NodeEntry, Snapshot};
 use crate::lifecycle::claim::{from_quantities, to_quantities};
 use crate::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, NODES, PODS, Resources};
 
-/// What a pool's nodes have together: of those that stay, there or launched.
+/// Usage of a pool's nodes: of those that stay, there or launched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolUsage {
     /// Sum of their capacities; `nodes` counts them.
@@ -16,13 +16,13 @@ pub struct PoolUsage {
 }
 
 impl PoolUsage {
-    /// How many nodes there are.
+    /// Number of nodes.
     #[must_use]
     pub fn nodes(&self) -> i64 {
         self.resources.get(NODES)
     }
 
-    /// Whether the pool's status says so.
+    /// True if the pool's status has the same.
     #[must_use]
     pub fn is_said_by(&self, pool: &NodePool) -> bool {
         pool.status

@@ -1,8 +1,8 @@
-//! Packing: which nodes to launch for the pods that wait, and why some get none.
+//! Packing: nodes to launch for the pods that wait, and reasons for pods that get none.
 //!
-//! The problem is compiled once ([`model`]): requirements become sets of instance types and of offerings, equal
-//! pods become classes, amounts become ranks. [`solve`] then fills existing nodes, plans new ones pool by pool
-//! ([`policy`]) and explains what is left.
+//! The problem is compiled once ([`model`]): requirements become sets of instance types and of offerings, equal pods become
+//! classes, amounts become ranks. [`solve`] then fills existing nodes, plans new ones pool by pool ([`policy`]) and explains
+//! what is left.
 
 mod explain;
 pub(crate) mod filter;

@@ -1,40 +1,40 @@
-//! How much dearer than its cheapest instance type a node may become (setting `MAX_OPTION_PRICE`).
+//! Ceiling on the price of a node's instance types, as a multiple of its cheapest one (setting `MAX_OPTION_PRICE`).
 //!
-//! EC2 Fleet chooses among all the types that a claim names, by capacity as well as by price. So every type that is named
-//! has to be worth its price.
+//! EC2 Fleet chooses among all the types that a claim names, by capacity as well as by price. So every type that is named has
+//! to be worth its price.
 
 use serde::Serialize;
 
 use crate::instance_type::InstanceType;
 
-/// What a type may cost at most unless the setting says otherwise, in parts of the cheapest.
+/// Usual largest price of a type, as a multiple of the cheapest, unless the setting says otherwise.
 const USUAL: f64 = 1.5;
-/// The same for types with GPUs or other accelerators: there are few of them, and their prices lie far apart.
+/// Usual largest price for types with GPUs or other accelerators: there are few of them, and their prices lie far apart.
 const WITH_DEVICES: f64 = 2.0;
 
-/// What a claim's types may cost on average, in parts of the cheapest.
+/// Largest mean price of a claim's types, as a multiple of the cheapest.
 const MEAN: f64 = 1.25;
 
-/// The ceiling on what an instance type of a claim costs, in parts of the claim's cheapest.
+/// The ceiling on the price of a claim's instance types, as a multiple of the claim's cheapest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct MaxOptionPrice(Option<f64>);
 
 impl MaxOptionPrice {
-    /// So many times the cheapest for every claim. `None` where that is less than once, or no number.
+    /// The same multiple for every claim. `None` where that is less than once, or no number.
     #[must_use]
     pub fn times(times: f64) -> Option<Self> {
         (times.is_finite() && times >= 1.0).then_some(Self(Some(times)))
     }
 
-    /// How many times the price of `cheapest`, the claim's cheapest type, another type of the claim may cost.
+    /// Largest price of another type of a claim whose cheapest type is `cheapest`, as a multiple of its price.
     #[must_use]
     pub fn factor_for(self, cheapest: &InstanceType) -> f64 {
         self.0.unwrap_or(if cheapest.has_devices() { WITH_DEVICES } else { USUAL })
     }
 
-    /// How many times the price of the cheapest type a claim's types may cost on average, as far as they are kept for variety
-    /// alone. A ceiling that is set higher than usual lifts this as well.
+    /// Largest mean price of a claim's types, as a multiple of the cheapest, as far as they are kept for variety alone. A
+    /// ceiling that is set higher than usual lifts this as well.
     #[must_use]
     pub fn mean(self) -> f64 {
         self.0.map_or(MEAN, |times| MEAN.max(f64::midpoint(1.0, times)))

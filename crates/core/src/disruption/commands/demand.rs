@@ -1,4 +1,4 @@
-//! For how long nodes have to be to spare before they go, by what pods ask for now and an hour ago (decision 050).
+//! Time for which nodes have to be to spare before they go, by what pods ask for now and an hour ago (decision 050).
 //!
 //! ```text
 //! pods of each minute ──► Demand ──► for how long a move has to have paid ──► Question
@@ -17,19 +17,19 @@ use crate::cluster_state::{Moment, PodEntry, Snapshot};
 use crate::disruption::methods::ConsolidationSettings;
 use crate::resources::{CPU, MEMORY};
 
-/// What pods ask for now is held against what they asked for so long ago: longer than a wave of scaling, shorter than a day's.
+/// Time over which requests of pods are compared: longer than a wave of scaling, shorter than a day's.
 const WINDOW: Duration = Duration::from_secs(3600);
-/// It is noted this often.
+/// Minimum time between two observations.
 const NOTED: Duration = Duration::from_secs(60);
-/// Where less than this part of the most within that time is asked for, it is no wave that comes back, but a scale-in.
+/// Part of the largest requests within that time below which it is no wave that comes back, but a scale-in.
 const SCALED_IN: f64 = 0.75;
-/// While demand rises, moves have to pay for so many times as long.
+/// Factor on the payback time while demand rises.
 const RISING: i32 = 3;
 
-/// Since when nodes could have gone, by the uid of the claim. Monotonic time.
+/// Times since which nodes could have gone, by the uid of the claim. Monotonic time.
 pub type SpareNodes = BTreeMap<String, Duration>;
 
-/// What pods asked for at a moment.
+/// Requests of all pods at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Requested {
     /// Monotonic time.
@@ -38,7 +38,7 @@ struct Requested {
     memory: i64,
 }
 
-/// What pods have asked for within the last hour, and since when nodes could have gone that have yet to pay for it.
+/// Requests of pods within the last hour, and times since which nodes could have gone that have yet to pay for it.
 #[derive(Clone, Debug, Default)]
 pub struct Demand {
     requested: VecDeque<Requested>,
@@ -46,7 +46,8 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// Notes what pods ask for now. Pods that run to their end are left out: that they come and go says nothing of what comes next.
+    /// Notes the requests of all pods now. Pods that run to their end are left out: that they come and go says nothing of what
+    /// comes next.
     pub fn observe(&mut self, snapshot: &Snapshot, now: Moment) {
         let now = now.monotonic;
         if self.requested.back().is_some_and(|last| now < last.when + NOTED) {
@@ -65,8 +66,7 @@ impl Demand {
         }
     }
 
-    /// For how many times the usual time a move has to save what its pods cost. For none where nobody knows what was asked for
-    /// an hour ago.
+    /// Factor on the payback time: 0, which asks for no payback, where the requests of an hour ago are not known.
     fn payback_factor(&self) -> i32 {
         let (Some(then), Some(now)) = (self.requested.front(), self.requested.back()) else {
             return 0;
@@ -82,7 +82,7 @@ impl Demand {
         }
     }
 
-    /// The rules as they are while demand is what it is.
+    /// The rules, with the payback time for the present demand.
     #[must_use]
     pub fn adapted(&self, rules: ConsolidationSettings) -> ConsolidationSettings {
         ConsolidationSettings {
@@ -91,14 +91,14 @@ impl Demand {
         }
     }
 
-    /// Since when nodes could have gone.
+    /// Times since which nodes could have gone, by the uid of the claim.
     #[must_use]
     pub fn spare(&self) -> Arc<SpareNodes> {
         self.spare.clone()
     }
 
-    /// A question about all nodes has this answer, which says what could go. Where it has found a command it has not looked at
-    /// all nodes, and those of commands that wait are left out of it: what is known of these is kept.
+    /// Takes the nodes that could go from the answer to a question about all nodes. Where it has found a command it has not
+    /// looked at all nodes, and those of commands that wait are left out of it: what is known of these is kept.
     pub fn answered(&mut self, answer: &CommandAnswer, waiting: &WaitingCommands, now: Moment) {
         if answer.spare.is_empty() && self.spare.is_empty() {
             return;

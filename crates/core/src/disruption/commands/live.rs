@@ -21,29 +21,29 @@ use crate::disruption::{RemovalReason, allowed, blocked, marks};
 use crate::pod::Pod;
 use crate::problem::Problem;
 
-/// A pod that has come to its node so long after a move of its workload has not come by that move.
+/// Longest time after a move of its workload at which a pod's arrival counts as by that move.
 const ARRIVES_WITHIN: SignedDuration = SignedDuration::from_mins(30);
 
-/// The cluster, and what its indices mean.
+/// The cluster, with the objects that its indices stand for.
 pub(super) struct Live {
     /// As the methods see it.
     pub cluster: ClusterView,
-    /// What it was made from; its problem is the cluster's.
+    /// The planning it was made from; its problem is the cluster's.
     pub planning: Planning,
     /// The claim of each node, where it has one.
     pub claims: Vec<Option<DisruptedClaim>>,
-    /// Of each node what is said where it stays.
+    /// The note of each node for the case that it stays.
     pub said: Vec<StayNote>,
 }
 
-/// What is said of a node that stays.
+/// Note about a node that stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StayNote {
-    /// Nothing: what stands in the way passes by itself, or it is empty.
+    /// No note: what stands in the way passes by itself, or the node is empty.
     Nothing,
-    /// That it may not be disrupted.
+    /// A note that it may not be disrupted.
     Blocked,
-    /// That it is not consolidated.
+    /// A note with the reason why it is not consolidated.
     Why,
 }
 
@@ -95,7 +95,7 @@ pub(super) fn live(question: &Question) -> Live {
     Live { cluster, planning, claims, said }
 }
 
-/// How many pods of each PodDisruptionBudget leave nodes that go and are not evicted yet: what it allows is theirs.
+/// Numbers of pods, by PodDisruptionBudget, on nodes that go and not evicted yet: as many evictions that it allows are theirs.
 fn about_to_leave(snapshot: &Snapshot, now: Timestamp) -> BTreeMap<String, u32> {
     let mut all: BTreeMap<String, u32> = BTreeMap::new();
     if snapshot.budgets.is_empty() {
@@ -133,11 +133,11 @@ impl<'a> Reader<'a> {
         self.question.now.wall
     }
 
-    /// What is known of a node, and what is said of it where it stays.
+    /// The state of a node, and its note for the case that it stays.
     fn node(&self, joined: &JoinedNode, pods: &[Pod], planning: &Planning) -> (NodeState, StayNote) {
         let Some(machine) = self.machine(joined) else {
             let pods = pods.iter().map(|_| PodState { moves: false, ..PodState::default() }).collect();
-            // Who is of no pool of ours takes pods in; what is on its way does not, as it is not initialized.
+            // A node of no pool of ours takes pods in; one that is on its way does not, as it is not initialized.
             return (NodeState { consolidatable: true, pods, ..NodeState::default() }, StayNote::Nothing);
         };
         let view = self.views.get(machine.claim.pool.as_str());
@@ -187,14 +187,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// For how long a node could have gone.
+    /// Time for which a node could have gone.
     fn spare_for(&self, machine: &NodeAndClaim<'_>) -> Duration {
         let since = self.question.spare.get(&machine.claim.uid);
         since.map_or(Duration::ZERO, |since| self.question.now.monotonic.saturating_sub(*since))
     }
 
-    /// When a pod has come to its node by a move that was to save money. A pod that is moved comes anew: it is known by its workload,
-    /// and by when it came.
+    /// Time of the move to save money by which a pod has come to its node. A pod that is moved comes anew: it is known by its
+    /// workload, and by when it came.
     fn moved(&self, entry: &PodEntry) -> Option<Timestamp> {
         if self.question.moved.is_empty() {
             return None;
@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
         moves.iter().rev().find(by).copied()
     }
 
-    /// What keeps a node whatever is found for its pods, beside what its pool's policy says.
+    /// The reason that keeps a node whatever is found for its pods, beside its pool's policy.
     fn held(
         &self,
         machine: &NodeAndClaim<'_>,
@@ -254,7 +254,8 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// What forbids that a node is disrupted. The pool's policy comes first where it says no, as it is what there is to change.
+    /// The reason that forbids to disrupt a node. The pool's policy comes first where it says no, as it is what there is to
+    /// change.
     fn blocked(&self, machine: &NodeAndClaim<'_>, view: Option<&DisruptionPool<'_>>) -> Option<String> {
         let view = view?;
         let moves = view.after.is_some() && view.moves_pods();

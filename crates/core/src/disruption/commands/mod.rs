@@ -39,18 +39,18 @@ use crate::pack::PlannedClaim;
 /// Claims that are to go together, once the pods on them have places elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedRemoval {
-    /// Why.
+    /// The reason of the removal.
     pub reason: RemovalReason,
-    /// By which method, as the label `consolidation_type` of metrics says it.
+    /// The method, as the label `consolidation_type` of metrics names it.
     pub method: &'static str,
-    /// Which.
+    /// The claims that go.
     pub claims: Vec<DisruptedClaim>,
 }
 
-/// What is to be done, with the place of each pod.
+/// A decision of consolidation, with the place of each pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DisruptionCommand {
-    /// What goes, and why.
+    /// The claims that go, with the reason.
     pub wanted: WantedRemoval,
     /// The nodes to be launched before; their pods are indices of the problem's pods.
     pub replacements: Vec<PlannedClaim>,
@@ -62,11 +62,11 @@ pub struct DisruptionCommand {
     pub price_before: f64,
     /// Dollars an hour of what is launched, at its cheapest.
     pub price_after: f64,
-    /// Whether it pays only because prices differ.
+    /// True if it pays only because prices differ.
     pub price_move: bool,
 }
 
-/// Whether any pool consolidates nodes with pods.
+/// True if any pool consolidates nodes with pods.
 #[must_use]
 pub fn any_consolidates(snapshot: &Snapshot) -> bool {
     snapshot.pools.values().any(|pool| {
@@ -77,13 +77,13 @@ pub fn any_consolidates(snapshot: &Snapshot) -> bool {
 }
 
 impl DisruptionCommand {
-    /// As logs and metrics say it.
+    /// The decision in a word, as logs and metrics name it.
     #[must_use]
     pub fn decision(&self) -> &'static str {
         if self.replacements.is_empty() { "delete" } else { "replace" }
     }
 
-    /// Whether it is done to save money.
+    /// True if it is done to save money.
     #[must_use]
     pub fn saves(&self) -> bool {
         self.wanted.reason == RemovalReason::Underutilized

@@ -1,4 +1,4 @@
-//! What is said of nodes with pods where no pool consolidates them: known without asking packing.
+//! Notes on nodes with pods where no pool consolidates them: known without asking packing.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -22,13 +22,13 @@ pub fn kept_by_policy(snapshot: &Snapshot, settings: &ConsolidationSettings, now
     kept.collect()
 }
 
-/// Whether a node has pods, and has been there for a while.
+/// True if a node has pods, and has been there for a while.
 fn settled(machine: &NodeAndClaim<'_>, least_age: SignedDuration, now: Timestamp) -> bool {
     let age = machine.claim.initialized.map(|since| now.duration_since(since));
     !machine.deleting && !machine.empty() && !machine.nominated && age.is_some_and(|age| age >= least_age)
 }
 
-/// What of its pool keeps a node that has pods, whatever could be saved.
+/// The pool's setting that keeps a node that has pods, whatever could be saved.
 pub(super) fn policy(view: &DisruptionPool<'_>) -> Option<String> {
     let pool = view.pool.metadata.name.as_deref().unwrap_or_default();
     if view.ttl.is_some() {

@@ -1,4 +1,4 @@
-//! What consolidation is asked, with all that it looks at: computed away from the actor that asks.
+//! The question for consolidation, with all that it looks at: computed away from the actor that asks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::disruption::look::DisruptedClaim;
 use crate::disruption::methods::{self, ConsolidationSettings};
 use crate::pack::PackingError;
 
-/// When pods of a workload were moved to save money, the latest last.
+/// Times at which pods of a workload were moved to save money, the latest last.
 pub type Moved = BTreeMap<String, Vec<Timestamp>>;
 
 /// The question which nodes are worth taking away now.
@@ -20,15 +20,15 @@ pub type Moved = BTreeMap<String, Vec<Timestamp>>;
 pub struct Question {
     /// The cluster at the moment that the question is about.
     pub snapshot: Snapshot,
-    /// What packing would be asked with.
+    /// Further input that packing would get.
     pub input: PlanningInput,
-    /// By which rules.
+    /// The rules of consolidation.
     pub settings: ConsolidationSettings,
     /// The moves of the last hour, by workload.
     pub moved: Arc<Moved>,
-    /// Nodes that stay for now, by the uid of the claim, and why.
+    /// Nodes that stay for now, by the uid of the claim, with the reason.
     pub refused: BTreeMap<String, String>,
-    /// Since when nodes could have gone that have yet to pay for it.
+    /// Times since which nodes could have gone that have yet to pay for it.
     pub spare: Arc<SpareNodes>,
     /// Claims, by uid, whose removal has been asked for.
     pub asked: ClaimsGoingAnyway,
@@ -36,22 +36,22 @@ pub struct Question {
     pub waiting: Vec<WaitingCommand>,
     /// Claims, by uid, that are asked about; all if `None`.
     pub only: Option<BTreeSet<String>>,
-    /// When it is asked: what is young, late or over is held against this.
+    /// Time of the question: ages and times are compared with it.
     pub now: Moment,
 }
 
-/// What a question came to: a command, or what stands in the way of each node.
+/// The answer to a question: a command, or the reason that keeps each node.
 #[derive(Clone, Debug)]
 pub struct CommandAnswer {
     /// The cluster that it is about.
     pub snapshot: Snapshot,
-    /// What the command's indices mean.
+    /// The planning by which the command's indices are read.
     pub planning: Planning,
-    /// What is to be done, if anything is.
+    /// The decision, if something pays.
     pub command: Option<DisruptionCommand>,
-    /// Nodes that could go, by the uid of the claim, but that has yet to pay.
+    /// Nodes that could go and have yet to pay for it, by the uid of the claim.
     pub spare: Vec<String>,
-    /// What stands in the way of nodes that stay, each with one thing.
+    /// Nodes that stay, each with one reason.
     pub stays: Vec<StayingNode>,
 }
 
@@ -60,9 +60,9 @@ pub struct CommandAnswer {
 pub struct StayingNode {
     /// The node and its claim.
     pub node: DisruptedClaim,
-    /// What stands in the way, as a sentence without its end.
+    /// The reason that keeps it, as a sentence without its end.
     pub why: String,
-    /// Whether it is an annotation or a PodDisruptionBudget: the node may not be disrupted at all.
+    /// True if it is an annotation or a PodDisruptionBudget: the node may not be disrupted at all.
     pub blocked: bool,
 }
 

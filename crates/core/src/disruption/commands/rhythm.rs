@@ -1,23 +1,23 @@
-//! When consolidation is asked: soon after what has changed has come to rest, no more often than in Karpenter in the long run, and
-//! now and then while nothing changes, as time alone lets nodes go (decision 049).
+//! Times at which consolidation is asked: soon after changes have come to rest, no more often than in Karpenter in the long
+//! run, and now and then while nothing changes, as time alone lets nodes go (decision 049).
 
 use std::time::Duration;
 
 use crate::cluster_state::Moment;
 
-/// It is asked so long after the last change: half of a change is not worth an answer.
+/// Time from the last change to a question: half of a change is not worth an answer.
 const SETTLED: Duration = Duration::from_secs(2);
-/// But so long after the first at the latest, however much goes on changing (core spec 5.1).
+/// Longest time from the first change to a question, however much goes on changing (core spec 5.1).
 const LATEST: Duration = Duration::from_secs(10);
-/// While nothing changes it is asked this often.
+/// Time between questions while nothing changes.
 const IDLE: Duration = Duration::from_secs(60);
-/// In the long run it is asked this often at most, where nothing is found (core spec 5.1).
+/// Minimum mean time between questions that find nothing (core spec 5.1).
 const EVERY: Duration = Duration::from_secs(10);
-/// So many questions may be asked sooner than that.
+/// Number of questions that may be asked sooner than that.
 const AHEAD: u32 = 3;
-/// After an answer that took long it is not asked for so many times as long; after none for the longest rest.
+/// Rest after an answer, as a multiple of the time that it took; after a failure it is the longest rest.
 const REST: u32 = 10;
-/// But for no longer than this.
+/// Longest rest.
 const LONGEST_REST: Duration = Duration::from_secs(300);
 
 /// Changes that no question has been asked about.
@@ -27,21 +27,21 @@ struct Changes {
     last: Duration,
 }
 
-/// When consolidation is asked. All of it is monotonic time.
+/// Schedule of questions to consolidation. All of it is monotonic time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rhythm {
     changes: Option<Changes>,
     /// The last answer was a command: there may be more.
     more: bool,
-    /// When it was last asked.
+    /// Time of the last question.
     asked: Duration,
-    /// Up to when questions are used up.
+    /// End of the time whose questions are used up.
     spent: Duration,
     rests_until: Duration,
 }
 
 impl Default for Rhythm {
-    /// Of a leader that has asked nothing: what is there is news.
+    /// The schedule of a leader that has asked nothing: all that is there is news.
     fn default() -> Self {
         let zero = Duration::ZERO;
         Self { changes: Some(Changes::default()), more: false, asked: zero, spent: zero, rests_until: zero }
@@ -49,13 +49,13 @@ impl Default for Rhythm {
 }
 
 impl Rhythm {
-    /// The cluster has changed.
+    /// Notes a change of the cluster.
     pub fn changed(&mut self, now: Moment) {
         let now = now.monotonic;
         self.changes.get_or_insert(Changes { first: now, last: now }).last = now;
     }
 
-    /// When the next question is due, if nothing changes before.
+    /// Time at which the next question is due, if nothing changes before.
     #[must_use]
     pub fn due(&self) -> Duration {
         let of_changes = |changes: Changes| (changes.last + SETTLED).min(changes.first + LATEST);
@@ -66,25 +66,25 @@ impl Rhythm {
         wanted.max(self.rests_until).max(self.spent.saturating_sub(EVERY * (AHEAD - 1)))
     }
 
-    /// It is asked now.
+    /// Notes a question that is asked now.
     pub fn asks(&mut self, now: Moment) {
         (self.changes, self.more, self.asked) = (None, false, now.monotonic);
         self.spent = self.spent.max(now.monotonic) + EVERY;
     }
 
-    /// The last answer was a command. That is no question too many: what is found waits, and is not found again.
+    /// Notes that the last answer was a command. It is no question too many: the command waits, and is not found again.
     pub fn found(&mut self) {
         self.spent = self.spent.saturating_sub(EVERY);
         self.more = true;
     }
 
-    /// A question was computed, whichever, which took from then to now.
+    /// Notes a question of any kind that was computed from `begun` to now.
     pub fn computed(&mut self, begun: Moment, now: Moment) {
         let took = now.monotonic.saturating_sub(begun.monotonic);
         self.rests_until = now.monotonic + (took * REST).min(LONGEST_REST);
     }
 
-    /// There was no answer.
+    /// Notes that there was no answer.
     pub fn failed(&mut self, now: Moment) {
         self.rests_until = now.monotonic + LONGEST_REST;
     }
@@ -102,7 +102,7 @@ mod tests {
         rhythm.due().as_secs()
     }
 
-    /// One that was asked at that second and has found nothing.
+    /// A schedule whose last question was at that second and has found nothing.
     fn asked(seconds: u64) -> Rhythm {
         let mut rhythm = Rhythm::default();
         rhythm.asks(at(seconds));

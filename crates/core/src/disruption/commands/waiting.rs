@@ -1,4 +1,4 @@
-//! Commands that are found and not begun: when each is looked at again (decision 049).
+//! Commands that are found and not begun, with the time at which each is validated (decision 049).
 //!
 //! ```text
 //! found ──► 5 s, and all is quiet ──┐
@@ -14,34 +14,34 @@ use crate::clock::{later, signed};
 use crate::cluster_state::{Moment, NominationTarget, Planning, PodEntry, Snapshot};
 use crate::disruption::machines::machines;
 
-/// What is found is looked at again after this (core spec 5.8).
+/// Time from a command's finding to its validation (core spec 5.8).
 const VALIDATION: Duration = Duration::from_secs(15);
-/// Or already after this, where all is quiet.
+/// Minimum of that time, where all is quiet.
 const SOONEST: Duration = Duration::from_secs(5);
-/// Nodes are quiet on which no pod has come or gone for so long.
+/// Time without a pod that came or went after which nodes are quiet.
 const WITHOUT_POD_EVENTS: SignedDuration = SignedDuration::from_secs(10);
-/// What only deletes waits so long at most for what else is found meanwhile.
+/// Longest time for which a command that only deletes waits for others that are found meanwhile.
 const TOGETHER: Duration = Duration::from_secs(30);
 
-/// A command that is found and not begun. It is validated by asking for its claims alone; what comes out is done.
+/// A command that is found and not begun. It is validated by asking for its claims alone; the answer is then carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitingCommand {
-    /// What goes, and why.
+    /// The claims that go, with the reason.
     pub wanted: WantedRemoval,
-    /// Pods, by uid, and where they come that is there already.
+    /// Places that are there already, each with the pods, by uid, that come to it.
     pub places: Vec<(NominationTarget, Vec<String>)>,
-    /// Whether nothing is launched for it.
+    /// True if nothing is launched for it.
     deletes: bool,
     found: Duration,
     due: bool,
 }
 
-/// What is to be done about commands that wait.
+/// The next step for commands that wait.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WaitingStep {
     /// This one is validated; it waits no longer.
     Validate(WaitingCommand),
-    /// None yet: after so long, if nothing changes before.
+    /// None is due yet: the time until one is, if nothing changes before.
     Wait(Duration),
     /// None waits.
     Nothing,
@@ -51,12 +51,12 @@ pub enum WaitingStep {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WaitingCommands {
     commands: Vec<WaitingCommand>,
-    /// The last question has found one: the next may as well.
+    /// True if the last question has found one: the next may as well.
     more: bool,
 }
 
 impl WaitingCommands {
-    /// A question has found this command; its nodes are indices of that planning.
+    /// Adds a command that a question has found; its nodes are indices of that planning.
     pub fn found(&mut self, command: &DisruptionCommand, planning: &Planning, now: Moment) {
         let places = command.on_existing.iter();
         self.commands.push(WaitingCommand {
@@ -69,12 +69,13 @@ impl WaitingCommands {
         self.more = true;
     }
 
-    /// A question has found nothing, or was not answered.
+    /// Notes that a question has found nothing, or was not answered.
     pub fn found_nothing(&mut self) {
         self.more = false;
     }
 
-    /// What comes next. Those that are due are so together: what the first of them sets going is no reason for the next to wait.
+    /// The next step. Commands that are due are so together: changes that the first of them makes are no reason for the next to
+    /// wait.
     pub fn next(&mut self, snapshot: &Snapshot, now: Moment) -> WaitingStep {
         if self.commands.is_empty() {
             return WaitingStep::Nothing;
@@ -94,7 +95,7 @@ impl WaitingCommands {
         }
     }
 
-    /// From when a command is due by what is known now. Monotonic time.
+    /// Time from which a command is due by what is known now. Monotonic time.
     fn due_from(&self, command: &WaitingCommand, snapshot: &Snapshot, now: Moment) -> Duration {
         let at_the_latest = command.found + VALIDATION;
         let due = match command.quiet_from(snapshot, now) {
@@ -107,7 +108,7 @@ impl WaitingCommands {
         if self.more && command.deletes { due.max(command.found + TOGETHER) } else { due }
     }
 
-    /// Those that wait.
+    /// The commands that wait.
     #[must_use]
     pub fn commands(&self) -> &[WaitingCommand] {
         &self.commands
@@ -115,8 +116,8 @@ impl WaitingCommands {
 }
 
 impl WaitingCommand {
-    /// Since when, or from when on, the nodes that go and those that pods come to count as quiet; none while pods of theirs end or
-    /// are not Ready, while any pod waits, or where a place is on its way itself.
+    /// Time from which the nodes that go and those that pods come to count as quiet; `None` while pods of theirs end or are not
+    /// Ready, while any pod waits, or where a place is on its way itself.
     fn quiet_from(&self, snapshot: &Snapshot, now: Moment) -> Option<Timestamp> {
         if now.monotonic < self.found + SOONEST {
             // It is not asked before; nothing is looked through for it.

@@ -1,4 +1,4 @@
-//! What a command writes on the claims that it holds, so that a successor finishes or undoes it from the API alone: the condition
+//! Marks of a command on the claims that it holds, so that a successor finishes or undoes it from the API alone: the condition
 //! DisruptionReason, with the replacements in its message.
 
 use dovetail_api::names::conditions::{DISRUPTION_REASON, TRUE};
@@ -11,19 +11,19 @@ use crate::cluster_state::Snapshot;
 use crate::disruption::RemovalReason;
 use crate::disruption::look::DisruptedClaim;
 
-/// How the condition's message begins that names replacements.
+/// Prefix of the condition's message before the names of replacements.
 const REPLACED_BY: &str = "to be removed once these nodeclaims are initialized: ";
 
-/// What is written on a claim.
+/// The mark on a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldClaim {
     /// The claim's name.
     pub claim: String,
     /// The claim's uid: another claim may have had the name before.
     pub uid: String,
-    /// Why it goes.
+    /// The reason of the removal.
     pub reason: RemovalReason,
-    /// What is launched in its stead, by name.
+    /// The claims that are launched in its stead, by name.
     pub replacements: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ impl HeldClaim {
         claim
     }
 
-    /// What is written on a claim, and when it was.
+    /// The mark on a claim, with the time at which it was written.
     fn from_claim(claim: &NodeClaim) -> Option<(Self, Timestamp)> {
         let status = claim.status.as_ref()?;
         let written = condition(&status.conditions, DISRUPTION_REASON).filter(|one| one.status == TRUE)?;

@@ -1,4 +1,4 @@
-//! What a node is held against, one check a reason.
+//! Checks of a node against its pool and class, one for each reason to drift.
 
 use std::collections::BTreeSet;
 
@@ -13,13 +13,13 @@ use crate::Requirements;
 use crate::cluster_state::{ClaimFacts, NodeEntry};
 use crate::lifecycle::hash;
 
-/// What a check comes to.
+/// The result of a check.
 pub(super) enum Check {
     /// The node is as it is asked for.
     Agrees,
-    /// It is not, and in what.
+    /// It is not: the difference, as a sentence.
     Differs(String),
-    /// Nobody can say.
+    /// It is not known.
     Unknown,
 }
 
@@ -29,7 +29,7 @@ impl Check {
     }
 }
 
-/// A node, and what it is held against.
+/// A node, with the pool, class and instance that it is compared with.
 pub(super) struct Subject<'a> {
     pub claim: &'a NodeClaim,
     pub facts: &'a ClaimFacts,
@@ -50,7 +50,7 @@ pub(super) fn settled(class: &EC2NodeClass) -> Option<&EC2NodeClassStatus> {
 }
 
 impl Subject<'_> {
-    /// Goes through the reasons in their order.
+    /// Makes the checks in the order of their reasons; the first difference decides.
     pub fn drift(&self, offered: &mut OffersAtLook<'_>) -> Drift {
         let mut unknown = BTreeSet::new();
         if self.gates.drift_off {
@@ -109,8 +109,8 @@ impl Subject<'_> {
         }
     }
 
-    /// What the pool requires now, of the claim's labels; a label that the claim does not have may stand on its Node. One that no
-    /// new node of the pool would have unless a pod asks for it is missed on none.
+    /// Compares the claim's labels with the pool's present requirements; a label that the claim does not have may stand on its
+    /// Node. One that no new node of the pool would have unless a pod asks for it is missed on none.
     fn requirements(&self) -> Check {
         let Some(wanted) = &self.pool.requirements else { return Check::Unknown };
         let of_claim = self.claim.metadata.labels.as_ref();
@@ -178,7 +178,7 @@ impl Subject<'_> {
     }
 }
 
-/// Whether a claim carries that hash, by the annotations of hash and version; nothing where it carries none of this version.
+/// True if a claim carries that hash, by the annotations of hash and version; `None` where it carries none of this version.
 fn same_hash(claim: &NodeClaim, hash: &str, version: &str, wanted: &str) -> Option<bool> {
     let own = claim.metadata.annotations.as_ref()?;
     let written = own.get(hash).filter(|_| own.get(version).is_some_and(|version| version == hash::VERSION))?;

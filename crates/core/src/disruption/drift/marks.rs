@@ -1,4 +1,4 @@
-//! What is written on claims about drift: the condition Drifted, and hashes of this version.
+//! Marks of drift on claims: the condition Drifted, and hashes of this version.
 
 use dovetail_api::names::annotations::{
     NODE_CLASS_HASH, NODE_CLASS_HASH_VERSION, NODE_POOL_HASH, NODE_POOL_HASH_VERSION,
@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::{Drift, DriftReason};
 use crate::lifecycle::hash::VERSION;
 
-/// How a claim's condition Drifted is to be.
+/// The condition Drifted that a claim should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriftMark {
     /// The claim's name.
@@ -22,12 +22,13 @@ pub struct DriftMark {
     pub node: String,
     /// Its pool's name.
     pub pool: String,
-    /// Why it drifts, and in what; it does not where there is none.
+    /// The reason why it drifts, with the difference; `None` removes the condition.
     pub drifted: Option<(DriftReason, String)>,
 }
 
 impl DriftMark {
-    /// What is to be written on a claim, if anything is. What could not be checked leaves a condition that says so as it is.
+    /// The mark to be written on a claim, if it differs from the one there. A reason that could not be checked leaves its
+    /// condition as it is.
     pub(super) fn from_drift(claim: &NodeClaim, node: &str, pool: &str, drift: &Drift) -> Option<Self> {
         let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let there = condition(conditions, DRIFTED);
@@ -92,12 +93,12 @@ pub struct HashStamp {
     pub uid: String,
     /// The pool's hash, where the claim has none of this version.
     pub pool: Option<String>,
-    /// The class's.
+    /// The class's hash, where the claim has none of this version.
     pub class: Option<String>,
 }
 
 impl HashStamp {
-    /// What is to be written on a claim, if anything is, given the hashes of what is there and can be read.
+    /// The stamp to be written on a claim, if any, given the hashes of the pool and the class that are there and can be read.
     pub(super) fn from_claim(claim: &NodeClaim, pool: Option<&str>, class: Option<&str>) -> Option<Self> {
         let own = claim.metadata.annotations.as_ref();
         let old = |key: &str| own.and_then(|own| own.get(key)).is_none_or(|version| version != VERSION);

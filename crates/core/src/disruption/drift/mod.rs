@@ -1,4 +1,5 @@
-//! Whether a node is still what its NodePool and its EC2NodeClass ask for (core spec 5.6, aws spec 6), and what follows.
+//! Drift: nodes that are no longer what their NodePool and EC2NodeClass ask for (core spec 5.6, aws spec 6), and their
+//! replacement.
 //!
 //! ```text
 //! claim, pool, class, types, instance ──► checks ──► condition Drifted ──► places for its pods ──► Remove
@@ -6,8 +7,8 @@
 //!                                        not known: it stays as it is             └──► it stays; the pool's next try waits
 //! ```
 //!
-//! A node drifts only when that is certain: what could not be read, resolved or looked up drifts nothing. What a running node
-//! still satisfies is no drift.
+//! A node drifts only when that is certain: a class that could not be read, resolved or looked up makes no node drift. A change
+//! that a running node still satisfies is no drift.
 
 mod checks;
 mod known;
@@ -23,12 +24,12 @@ pub(super) use replace::{DriftedNode, Replacements};
 
 use super::look::DisruptedClaim;
 
-/// Why a node drifts. The first that holds is told, in this order.
+/// The reason why a node drifts: the first that holds, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DriftReason {
     /// The pool's template has changed.
     NodePool,
-    /// The pool requires what the node is not.
+    /// The node does not satisfy the pool's requirements.
     Requirements,
     /// The node's instance type is not offered any more.
     InstanceTypeNotFound,
@@ -47,7 +48,7 @@ pub enum DriftReason {
 }
 
 impl DriftReason {
-    /// All of them.
+    /// All reasons, in the order of the checks.
     pub const ALL: [Self; 9] = [
         Self::NodePool,
         Self::Requirements,
@@ -60,7 +61,7 @@ impl DriftReason {
         Self::PlacementGroup,
     ];
 
-    /// As the condition says it.
+    /// The condition's reason.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -83,48 +84,48 @@ impl DriftReason {
     }
 }
 
-/// What is known of a node's drift.
+/// A node's drift as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Drift {
-    /// It drifts, and in what.
+    /// It drifts: the reason, and the difference.
     Is(DriftReason, String),
     /// It does not, as far as is known: these could not be checked.
     IsNot(BTreeSet<DriftReason>),
 }
 
-/// What the cloud says of an instance's network.
+/// The network of an instance as the cloud describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InstanceNetwork {
-    /// `subnet-…`; empty where it is not known.
+    /// Id of the subnet: `subnet-…`; empty where it is not known.
     pub subnet: String,
     /// Its security groups; none where they are not known.
     pub security_groups: BTreeSet<String>,
 }
 
-/// By instance id.
+/// Networks by instance id.
 pub type Networks = BTreeMap<String, InstanceNetwork>;
 
-/// What of disruption is behind gates, and on.
+/// Feature gates of disruption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gates {
-    /// NodeRepair.
+    /// True if NodeRepair is on.
     pub node_repair: bool,
-    /// ReservedCapacity.
+    /// True if ReservedCapacity is on.
     pub reserved_capacity: bool,
-    /// Drift is off: no node drifts, and one that has the condition loses it.
+    /// True if drift is off: no node drifts, and one that has the condition loses it.
     pub drift_off: bool,
 }
 
-/// What is to be done about drift.
+/// Orders that follow from drift.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
-    /// To be written on claims: the condition Drifted.
+    /// Conditions Drifted to be written on claims.
     pub marks: Vec<DriftMark>,
-    /// To be written on claims: hashes of this version.
+    /// Hashes of this version to be written on claims.
     pub stamps: Vec<HashStamp>,
     /// Nodes whose pods need places before they go: nothing is planned on them from now on.
     pub begin: Vec<DisruptedClaim>,
-    /// Nodes that stay after all, each with why. Those that no place came for, and not in time, have failed.
+    /// Nodes that stay after all, each with the reason. Those that no place came for in time have failed.
     pub stay: Vec<UnreplacedNode>,
     /// Classes whose images have moved on by themselves.
     pub unpinned: Vec<Unpinned>,
@@ -133,9 +134,9 @@ pub struct Orders {
 /// A node that was to be replaced, and stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreplacedNode {
-    /// Which.
+    /// The node and its claim.
     pub disrupted: DisruptedClaim,
-    /// Why.
+    /// The reason, as a sentence without its end.
     pub why: String,
     /// Seconds until the pool's next node is tried, where this one has failed.
     pub pause: Option<i64>,
@@ -148,7 +149,7 @@ pub struct Unpinned {
     pub class: String,
     /// The class's uid: another class may have had the name before.
     pub uid: String,
-    /// What finds them: `name al2023-*`.
+    /// The part of the selector that finds them: `name al2023-*`.
     pub selector: String,
     /// The image that nodes are to have now.
     pub image: String,

@@ -1,4 +1,4 @@
-//! What the cloud offers for a node: its instance type, and the image that this type takes.
+//! Offers of the cloud for a node: its instance type, and the image that this type takes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use crate::cluster_state::ClaimFacts;
 use crate::disruption::look::OffersByClass;
 use crate::images;
 
-/// A younger claim's type has just been bought (core spec 5.6).
+/// Age of a claim up to which its type is not checked, as it has just been bought (core spec 5.6).
 const YOUNG: SignedDuration = SignedDuration::from_hours(1);
-/// So long a type is missed before that is believed: an answer of the cloud may be short.
+/// Time for which a type has to be missed before that is believed: an answer of the cloud may be short.
 const MISSED: SignedDuration = SignedDuration::from_mins(30);
 
-/// Since when types of claims are missed, by uid: a term's own knowledge.
+/// Times since which types of claims are missed, by uid: a term's own knowledge.
 pub(super) type Missed = BTreeMap<String, Timestamp>;
 
-/// By class and type the image that it takes: worked out once, as long as neither offers nor classes change.
+/// Image that a type takes, by class and type: computed once, as long as neither offers nor classes change.
 pub(super) type ImagesByType = BTreeMap<String, BTreeMap<String, Option<String>>>;
 
 /// The offers at a look.
@@ -43,7 +43,7 @@ impl<'a> OffersAtLook<'a> {
         self.types(claim)?.iter().find(|one| one.name == name).map(AsRef::as_ref)
     }
 
-    /// Whether the claim's type is listed, and offered where the claim is, be it sold out or not.
+    /// Checks that the claim's type is listed, and offered where the claim is, be it sold out or not.
     pub fn instance_type(&mut self, claim: &NodeClaim, facts: &ClaimFacts) -> Check {
         let old = facts.created.is_some_and(|created| self.now.duration_since(created) > YOUNG);
         let (Some(_), Some(name), true) = (self.types(claim), label(claim, labels::INSTANCE_TYPE), old) else {
@@ -60,7 +60,7 @@ impl<'a> OffersAtLook<'a> {
         Check::Differs(format!("instance type {name} is not offered any more where the node is"))
     }
 
-    /// Whether the class still has the claim's image for its type. No drift where it has none for it.
+    /// Checks that the class still has the claim's image for its type. No drift where it has none for it.
     pub fn image(&mut self, claim: &NodeClaim, status: &EC2NodeClassStatus) -> Check {
         let image = claim.status.as_ref().map_or("", |status| status.image_id.as_str());
         let Some(own) = self.own(claim).filter(|_| !image.is_empty() && !status.amis.is_empty()) else {

@@ -6,10 +6,10 @@ use super::command::ConsolidationCommand;
 use super::pass::Pass;
 use crate::pack::model::ids::NodeId;
 
-/// The least score.
+/// Smallest score of a command.
 const LEAST: f64 = 0.5;
 
-/// Whether every pool with that policy, of which a node goes, approves. Pools with another always do.
+/// True if every pool with that policy, of which a node goes, approves. Pools with another always do.
 pub(super) fn approves(pass: &Pass<'_, '_, '_>, command: &ConsolidationCommand) -> bool {
     let pools = command.candidates.iter().filter_map(|node| pass.nodes[NodeId::from(*node)].pool);
     let mut pools: Vec<usize> =
@@ -19,8 +19,8 @@ pub(super) fn approves(pass: &Pass<'_, '_, '_>, command: &ConsolidationCommand) 
     pools.into_iter().all(|pool| score(pass, command, pool) >= LEAST)
 }
 
-/// What part of the pool's price is saved, over what part of its disruption cost is spent. A saving is shared among pools by
-/// what they pay for the nodes that go.
+/// Part of the pool's price that is saved, divided by the part of its disruption cost that is spent. A saving is shared among
+/// pools by what they pay for the nodes that go.
 fn score(pass: &Pass<'_, '_, '_>, command: &ConsolidationCommand, pool: usize) -> f64 {
     let all = pass.nodes.iter().zip(&pass.fleet.nodes).filter(|(view, node)| view.pool == Some(pool) && !node.gone);
     let (price, cost) = all.fold((0.0, 0.0), |(price, cost), (view, _)| (price + view.price, cost + view.cost));

@@ -1,10 +1,10 @@
-//! What a command may still take while it is being put together.
+//! Allowance of a command while it is being put together.
 
 use super::pass::{Left, Pass};
 use crate::disruption::RemovalReason;
 use crate::pack::model::ids::{NodeId, PodId};
 
-/// What is left of pools' budgets, of PodDisruptionBudgets and of the size of one command.
+/// Rest of pools' budgets, of PodDisruptionBudgets and of the size of one command.
 #[derive(Clone, Debug)]
 pub(super) struct Allowance {
     left: Vec<Option<usize>>,
@@ -13,23 +13,23 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// All that a pass has left for a reason, for a command of so many nodes at most.
+    /// The rest that a pass has for a reason, for a command of at most `most` nodes.
     pub fn left_in(pass: &Pass<'_, '_, '_>, reason: RemovalReason, most: usize) -> Self {
         let of = |left: &Left| if reason == RemovalReason::Empty { left.empty } else { left.underutilized };
         Self { left: pass.left.iter().map(of).collect(), evictions: pass.evictions.clone(), nodes: most }
     }
 
-    /// Whether a command of one more node is too large, whichever that is.
+    /// True if a command of one more node is too large, whichever that is.
     pub fn is_spent(&self) -> bool {
         self.nodes == 0
     }
 
-    /// Takes a node with its pods off; says what stands in the way, if that is more than there is.
+    /// Takes a node with its pods off; an error with the reason if that is more than there is.
     pub fn take_node(&mut self, pass: &Pass<'_, '_, '_>, node: NodeId) -> Result<(), String> {
         self.take_with(pass, node, |_| true)
     }
 
-    /// The same where pods of nodes that have been taken off already are on it by now.
+    /// Takes a node off that has taken in pods of nodes taken off before: only its own pods count.
     pub fn take_own(&mut self, pass: &Pass<'_, '_, '_>, node: NodeId) -> Result<(), String> {
         self.take_with(pass, node, |pod| pass.cluster.home[pod].0 == node)
     }

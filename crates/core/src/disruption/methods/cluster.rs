@@ -1,4 +1,4 @@
-//! What consolidation decides by: the cluster as packing sees it, with what disruption knows of each node and pod.
+//! Input of consolidation: the cluster as packing sees it, with what disruption knows of each node and pod.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,50 +10,50 @@ use crate::labels;
 use crate::pack::model::ids::{IndexVec, NodeId, PodId};
 use crate::problem::{Policy, Problem};
 
-/// The cluster at one moment. Who builds it has counted pods that wait, and are expected on a node, among what is used there.
+/// The cluster at one moment. Its builder has counted pods that wait, and are expected on a node, among what is used there.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterView {
     /// Pools, types and nodes. Its pods are those that may move, in the order of the nodes; they are on their nodes as well.
     pub(super) problem: Problem,
-    /// Of each existing node, in the problem's order.
+    /// States of the existing nodes, in the problem's order.
     pub(super) nodes: Vec<NodeState>,
-    /// Of each pool, in the problem's order.
+    /// States of the pools, in the problem's order.
     pub(super) pools: Vec<PoolState>,
     /// PodDisruptionBudgets, which pods name by their index here.
     pub(super) pdbs: Vec<PodBudget>,
-    /// On which node each pod of the problem is, and which of that node's pods it is.
+    /// The node of each pod of the problem, and the pod's place among that node's pods.
     pub(super) home: IndexVec<PodId, (NodeId, usize)>,
 }
 
-/// What disruption knows of a node beside what packing does.
+/// State of a node for disruption, beside what packing knows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeState {
-    /// Its pool, by its index in the problem; none where nobody manages it.
+    /// Its pool, by its index in the problem; `None` where no pool manages it.
     pub pool: Option<usize>,
-    /// What keeps it, in words: an annotation, a pod's, a PodDisruptionBudget, that it is leaving.
+    /// The reason that keeps it, in words: an annotation, a pod's, a PodDisruptionBudget, that it is leaving.
     pub held: Option<String>,
-    /// Whether `consolidateAfter` has passed since its last pod event.
+    /// True if `consolidateAfter` has passed since its last pod event.
     pub consolidatable: bool,
-    /// When it was initialized; unknown counts as long ago.
+    /// Time at which it was initialized; unknown counts as long ago.
     pub initialized: Option<Timestamp>,
-    /// For how long questions have found without a break that it could go, and that this has yet to pay.
+    /// Time for which questions have found without a break that it could go, and that this has yet to pay.
     pub spare: Duration,
-    /// When it expires.
+    /// Time at which it expires.
     pub expires: Option<Timestamp>,
-    /// Of each of its pods, in the problem's order.
+    /// States of its pods, in the problem's order.
     pub pods: Vec<PodState>,
 }
 
-/// What disruption knows of a pod beside what packing does.
+/// State of a pod for disruption, beside what packing knows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodState {
-    /// Whether it needs another node when its own goes: no DaemonSet's, and no mirror pod.
+    /// True if it needs another node when its own goes: no DaemonSet's, and no mirror pod.
     pub moves: bool,
-    /// What its eviction costs ([`crate::pod::eviction_cost`]).
+    /// Cost of its eviction ([`crate::pod::eviction_cost`]).
     pub cost: f64,
-    /// When it was moved last to save money.
+    /// Time at which it was moved last to save money.
     pub moved: Option<Timestamp>,
-    /// When a pod that runs to its end has begun.
+    /// Time at which a pod that runs to its end has begun.
     pub begun: Option<Timestamp>,
     /// The PodDisruptionBudget that covers it.
     pub pdb: Option<usize>,
@@ -65,16 +65,16 @@ impl Default for PodState {
     }
 }
 
-/// What disruption knows of a pool beside what packing does.
+/// State of a pool for disruption, beside what packing knows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PoolState {
-    /// Which of its nodes consolidation looks at.
+    /// Consolidation policy: the nodes that consolidation looks at.
     pub policy: ConsolidationPolicy,
-    /// Whether it consolidates at all: it is not static, and `consolidateAfter` is not `Never`.
+    /// True if it consolidates at all: it is not static, and `consolidateAfter` is not `Never`.
     pub consolidates: bool,
-    /// How many more empty nodes its budgets allow to go now; any number if `None`.
+    /// Number of further empty nodes that its budgets allow to go now; any number if `None`.
     pub empty: Option<usize>,
-    /// The same for underutilized nodes.
+    /// Number of further underutilized nodes that its budgets allow to go now; any number if `None`.
     pub underutilized: Option<usize>,
 }
 
@@ -83,7 +83,7 @@ pub struct PoolState {
 pub struct PodBudget {
     /// Namespace and name.
     pub name: String,
-    /// How many of its pods may be evicted now.
+    /// Number of its pods that may be evicted now.
     pub allowed: u32,
 }
 
@@ -136,31 +136,31 @@ impl ClusterView {
         Self::new(problem, nodes, pools, vec![])
     }
 
-    /// What packing sees of it. Its pods are those that may move.
+    /// The problem as packing sees it. Its pods are those that may move.
     #[must_use]
     pub fn problem(&self) -> &Problem {
         &self.problem
     }
 
-    /// The same, by itself.
+    /// Takes the problem out of the cluster.
     #[must_use]
     pub fn into_problem(self) -> Problem {
         self.problem
     }
 
-    /// What disruption knows of its nodes.
+    /// States of its nodes.
     #[must_use]
     pub fn nodes(&self) -> &[NodeState] {
         &self.nodes
     }
 
-    /// What disruption knows of its pools.
+    /// States of its pools.
     #[must_use]
     pub fn pools(&self) -> &[PoolState] {
         &self.pools
     }
 
-    /// On which node a pod of the problem is.
+    /// The node on which a pod of the problem is.
     #[must_use]
     pub fn home(&self, pod: usize) -> usize {
         self.home[PodId::from(pod)].0.index()

@@ -1,14 +1,14 @@
-//! What consolidation answers.
+//! Answers of consolidation.
 
 use super::super::RemovalReason;
 use crate::pack::PlannedClaim;
 
-/// Nodes that go, and where their pods go.
+/// Nodes that go, with the places of their pods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConsolidationCommand {
-    /// Why they go.
+    /// The reason why they go.
     pub reason: RemovalReason,
-    /// By which method.
+    /// Name of the method that has found it.
     pub method: &'static str,
     /// The nodes, by their index in the cluster.
     pub candidates: Vec<usize>,
@@ -29,32 +29,32 @@ impl ConsolidationCommand {
         self.price_before - self.price_after
     }
 
-    /// As logs and metrics say it.
+    /// The decision in a word, as logs and metrics name it.
     #[must_use]
     pub fn decision(&self) -> &'static str {
         if self.replacements.is_empty() { "delete" } else { "replace" }
     }
 }
 
-/// A node that stays, and the one thing that stands in the way.
+/// A node that stays, with the one reason that keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unconsolidatable {
     /// Its index in the cluster.
     pub node: usize,
-    /// What stands in the way, as a sentence without its end.
+    /// The reason that keeps it, as a sentence without its end.
     pub why: String,
 }
 
-/// What is to be done now.
+/// The decision for now.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConsolidationDecision {
     /// The command, if any is worth it.
     pub command: Option<ConsolidationCommand>,
-    /// The nodes that stay, and why, in the order of the nodes. With a command only those that no method may take: of others
-    /// it is known when nothing else is found.
+    /// The nodes that stay, with the reasons, in the order of the nodes. With a command only those that no method may take: of
+    /// others it is known when nothing else is found.
     pub unconsolidatable: Vec<Unconsolidatable>,
     /// Nodes that could go, once that has paid for long enough, in the order of the nodes.
     pub spare: Vec<usize>,
-    /// Whether the command pays only because prices differ.
+    /// True if the command pays only because prices differ.
     pub price_move: bool,
 }

@@ -1,4 +1,4 @@
-//! Nodes go whose pods all have places on others: as many in one command as the budgets allow.
+//! Deletion of nodes whose pods all have places on others: as many in one command as the budgets allow.
 
 use super::budget::Allowance;
 use super::command::ConsolidationCommand;
@@ -11,13 +11,13 @@ use crate::problem::Policy;
 
 /// The method, in pools that are packed by price.
 pub(super) struct Delete {
-    /// Whether pods may come only to nodes that are worth their price: others are to be replaced, and what comes to them
+    /// True if pods may come only to nodes that are worth their price: others are to be replaced, and pods that come to them
     /// would move twice.
     pub to_efficient: bool,
 }
 
-/// What part of the saving the nodes that have taken pods in may cost too much. Beyond that nodes of the right size are
-/// better than fewer of these.
+/// Part of the saving that the nodes that have taken pods in may cost too much. Beyond that nodes of the right size are better
+/// than fewer of these.
 const WASTE: f64 = 0.15;
 
 impl Method for Delete {
@@ -35,7 +35,7 @@ impl Method for Delete {
         }
         let mut command = pass.command(RemovalReason::Underutilized, self.name(), taken.clone(), vec![]);
         if cut {
-            // What has room left is filled by the next command.
+            // Nodes that have room left are filled by the next command.
             pass.fleet.rollback(start);
             return Some(command).filter(|command| balanced::approves(pass, command));
         }
@@ -58,7 +58,8 @@ impl Method for Delete {
 }
 
 impl Delete {
-    /// The same with the node that is too large for what has come to it: all of its pods go to a new, smaller node instead.
+    /// The command with the node that is too large for the pods that have come to it: all of them go to a new, smaller node
+    /// instead.
     fn with_last(
         &self,
         pass: &mut Pass<'_, '_, '_>,
@@ -83,15 +84,15 @@ impl Delete {
     }
 }
 
-/// What a node costs too much for the pods that it has now; `None` where that is not worth another move.
+/// Excess of a node's price over the worth of the pods that it has now; `None` where that is not worth another move.
 fn waste(pass: &Pass<'_, '_, '_>, node: NodeId) -> Option<f64> {
     let pool = pass.nodes[node].pool?;
     let asked = pass.value(pool, pass.fleet.nodes[node].asked());
     pass.is_worth_replacing(pool, node).then(|| pass.nodes[node].price - asked)
 }
 
-/// Takes away all nodes whose pods have places on the receivers; what it has changed stays so. Says as well whether more would
-/// go if more were allowed at once.
+/// Takes away all nodes whose pods have places on the receivers; its changes stay. The last value is true if more would go if
+/// more were allowed at once.
 fn batch(pass: &mut Pass<'_, '_, '_>, receivers: &[NodeId]) -> (Vec<NodeId>, Allowance, bool) {
     let candidates = pass.candidates(|policy| policy == Policy::Cost);
     let mut allowance = Allowance::left_in(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
@@ -101,7 +102,7 @@ fn batch(pass: &mut Pass<'_, '_, '_>, receivers: &[NodeId]) -> (Vec<NodeId>, All
             cut = true;
             break;
         }
-        // What has taken pods in stays.
+        // A node that has taken pods in stays.
         if pass.fleet.nodes[node].arrivals > 0 {
             continue;
         }
@@ -142,7 +143,7 @@ pub(super) fn receivers(pass: &Pass<'_, '_, '_>, efficient: bool) -> Vec<NodeId>
     .collect()
 }
 
-/// Takes a node away and gives each of its pods another; answers the pod that finds none, with nothing changed.
+/// Takes a node away and gives each of its pods another; an error with the pod that finds none, with nothing changed.
 fn clear(pass: &mut Pass<'_, '_, '_>, node: NodeId, receivers: &[NodeId]) -> Result<(), PodId> {
     let mark = pass.fleet.mark();
     pass.fleet.clear(node);

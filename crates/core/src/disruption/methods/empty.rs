@@ -1,4 +1,4 @@
-//! Empty nodes go, all that the budgets allow (core spec 5.5).
+//! Deletion of empty nodes, as many as the budgets allow (core spec 5.5).
 
 use super::budget::Allowance;
 use super::command::ConsolidationCommand;

@@ -11,10 +11,10 @@ use crate::pack::fleet::launch::TrialNode;
 use crate::pack::model::ids::{NodeId, PodId};
 use crate::problem::Policy;
 
-/// Many nodes at once.
+/// Consolidation of many nodes at once.
 pub(super) struct Multi;
 
-/// One node.
+/// Consolidation of one node.
 pub(super) struct Single;
 
 impl Method for Multi {
@@ -80,8 +80,8 @@ fn in_turn(pass: &Pass<'_, '_, '_>) -> Vec<NodeId> {
     all.into_iter().map(|(_, node)| node).collect()
 }
 
-/// Removes nodes for trial: the command if their pods have places elsewhere, with one cheaper new node at most; else what
-/// stands in the way.
+/// Removes nodes for trial: the command if their pods have places elsewhere, with one cheaper new node at most; else the reason
+/// against it.
 fn attempt(
     pass: &mut Pass<'_, '_, '_>,
     nodes: &[NodeId],
@@ -179,7 +179,7 @@ fn is_option(pass: &Pass<'_, '_, '_>, claim: &PlannedClaim, node: NodeId) -> boo
     claim.options.iter().any(|option| Some(option.instance_type) == own)
 }
 
-/// What the cheapest of the nodes costs whose type the claim names: a replacement has to be cheaper.
+/// Price of the cheapest of the nodes whose type the claim names: a replacement has to be cheaper.
 fn cheapest_of_kept(pass: &Pass<'_, '_, '_>, claim: &PlannedClaim, nodes: &[NodeId]) -> f64 {
     let own = nodes.iter().filter(|node| is_option(pass, claim, **node)).map(|node| pass.nodes[*node].price);
     own.fold(f64::INFINITY, f64::min)

@@ -1,4 +1,4 @@
-//! Consolidation: which nodes are worth taking away, and what takes their pods (core spec 5.4 to 5.7).
+//! Consolidation: nodes that are worth taking away, and the places of their pods (core spec 5.4 to 5.7).
 //!
 //! ```text
 //! Cluster ──► Pass (packing's own engine, compiled once) ──► methods in order ──► at most one Command
@@ -46,10 +46,10 @@ use crate::pack::{NodePrice, PackingError};
 
 /// A way to find nodes that may go.
 trait Method {
-    /// As docs/consolidation.md and a command's `method` say it. Metrics say `single` or `multi`, as Karpenter's do.
+    /// The name in docs/consolidation.md and in a command's `method`. Metrics say `single` or `multi`, as Karpenter's do.
     fn name(&self) -> &'static str;
 
-    /// The next command, if this method has any. The pass is left as it was, but for what stood in the way.
+    /// The next command, if this method has any. The pass is left as it was, but for the notes on nodes that stay.
     fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand>;
 }
 
@@ -68,7 +68,7 @@ fn next(pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand> {
     METHODS.iter().find_map(|method| method.propose(pass))
 }
 
-/// What consolidation would do now: one command at most, and what stands in the way of the other nodes.
+/// The decision of consolidation for now: one command at most, and the reasons that keep the other nodes.
 ///
 /// # Errors
 /// [`PackingError::Bound`] where reading the cluster met a bound; none is set yet, as each method bounds its own trials.
@@ -100,7 +100,7 @@ pub fn price_bound(cluster: &ClusterView) -> Result<f64, PackingError> {
     for node in &fleet.nodes {
         asked.iter_mut().zip(node.asked()).for_each(|(sum, amount)| *sum += amount as f64);
     }
-    // What a unit is worth in each pool bounds what its nodes carry; the least of these bounds what those of any do.
+    // Worth of a unit in each pool bounds what its nodes carry; the least of these bounds what those of any do.
     let worth = context.pools.ids().map(|pool| fleet.worth(pool, &asked, NodePrice::default()));
     let least = worth.reduce(|one, other| one.iter().zip(&other).map(|(a, b)| a.min(*b)).collect());
     Ok(least.iter().flatten().zip(&asked).map(|(worth, amount)| worth * amount).sum())

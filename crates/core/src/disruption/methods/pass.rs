@@ -1,4 +1,4 @@
-//! One pass over the cluster: what all methods look at, compiled once, and what their commands have changed since.
+//! One pass over the cluster: the input of all methods, compiled once, and the changes of their commands since.
 
 mod payback;
 mod worth;
@@ -21,32 +21,32 @@ use crate::problem::{Policy, Problem};
 /// A node as consolidation weighs it.
 #[derive(Clone, Debug)]
 pub(super) struct WeighedNode {
-    /// Dollars an hour; 0 where nobody knows.
+    /// Dollars an hour; 0 where the price is not known.
     pub price: f64,
-    /// What its disruption costs (core spec 5.4).
+    /// Cost of its disruption (core spec 5.4).
     pub cost: f64,
     /// Its pool, by its index in the problem.
     pub pool: Option<usize>,
     /// Its instance type, by its index in the problem.
     pub instance_type: Option<usize>,
-    /// What keeps it whatever is found for its pods.
+    /// The reason that keeps it whatever is found for its pods.
     pub kept: Option<String>,
-    /// Whether no pod that may move is worth keeping it for.
+    /// True if no pod that may move is worth keeping it for.
     pub empty: bool,
-    /// Whether pods of other nodes may come to it.
+    /// True if pods of other nodes may come to it.
     pub receives: bool,
-    /// What is worth its price: to be filled, and not to be replaced.
+    /// True if it is worth its price: to be filled, and not to be replaced.
     pub efficient: bool,
 }
 
-/// How many more nodes of a pool may go.
+/// Numbers of a pool's nodes that may still go, by reason.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Left {
     pub empty: Option<usize>,
     pub underutilized: Option<usize>,
 }
 
-/// One look at the cluster, and what commands have changed of it since.
+/// One look at the cluster, with the changes of commands since.
 pub(super) struct Pass<'p, 'c, 'a> {
     pub cluster: &'p ClusterView,
     pub settings: &'p ConsolidationSettings,
@@ -54,17 +54,17 @@ pub(super) struct Pass<'p, 'c, 'a> {
     pub nodes: IndexVec<NodeId, WeighedNode>,
     /// Nodes, those first that save the most for what they disturb.
     pub order: Vec<NodeId>,
-    /// What a unit of each resource is worth in a pool, by the pool's index in the problem.
+    /// Worth of a unit of each resource in a pool, by the pool's index in the problem.
     pub worth: Vec<Vec<f64>>,
-    /// What a pool's mean pod is worth by that.
+    /// Worth of a pool's mean pod by that.
     mean_pod: Vec<f64>,
     pub left: Vec<Left>,
-    /// How many more evictions each PodDisruptionBudget allows.
+    /// Number of further evictions that each PodDisruptionBudget allows.
     pub evictions: Vec<u32>,
     pub price_moves: usize,
-    /// Nodes that could go, but for how long that has paid.
+    /// Nodes that could go and have yet to pay for it.
     pub spare: BTreeSet<NodeId>,
-    /// What stood in the way of each node, as far as a method has looked: budgets, and whatever else.
+    /// Reasons that budgets gave for each node, as far as a method has looked; `notes` has all others.
     barred: BTreeMap<NodeId, String>,
     notes: BTreeMap<NodeId, String>,
 }
@@ -124,7 +124,8 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         }
     }
 
-    /// What keeps a node from being a candidate: the first thing that does. `begun_lately` is the pod that does by what it runs.
+    /// The first reason that keeps a node from being a candidate. `begun_lately` is a pod that does so as it runs to its end
+    /// and has just begun.
     fn kept(&self, node: NodeId, empty: bool, begun_lately: Option<usize>, now: Timestamp) -> Option<String> {
         let state = &self.cluster.nodes[node.index()];
         if let Some(why) = &state.held {
@@ -169,8 +170,8 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         })
     }
 
-    /// A pod of a node that runs to its end and began lately: moved, it would begin anew, and what it leaves behind is soon there
-    /// again.
+    /// A pod of a node that runs to its end and began lately: moved, it would begin anew, and the room that it leaves is soon
+    /// needed again.
     fn begun_lately(&self, node: NodeId, now: Timestamp) -> Option<usize> {
         let lately = |begun: Timestamp| now.duration_since(begun) < self.settings.rest;
         self.cluster.nodes[node.index()].pods.iter().position(|pod| pod.moves && pod.begun.is_some_and(lately))
@@ -195,15 +196,15 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         .collect()
     }
 
-    /// Notes what stands in the way of a node. What could go, but for how long that has paid, stays for that, whatever other methods
-    /// find.
+    /// Notes the reason that keeps a node. One that could go and has yet to pay for it keeps that reason, whatever other
+    /// methods find.
     pub fn note(&mut self, node: NodeId, why: impl Into<String>) {
         if !self.spare.contains(&node) {
             self.notes.insert(node, why.into());
         }
     }
 
-    /// Notes that what is allowed at once keeps a node, whatever else would.
+    /// Notes that budgets or the size of a command keep a node, whatever else would.
     pub fn bar(&mut self, node: NodeId, why: String) {
         self.barred.insert(node, why);
     }
@@ -214,7 +215,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         format!("{}/{}", pod.namespace, pod.name)
     }
 
-    /// Where the pods of nodes that have been cleared are now, and what that is as a command.
+    /// The command for nodes that have been cleared, with the present places of their pods.
     pub fn command(
         &self,
         reason: RemovalReason,
@@ -244,7 +245,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         }
     }
 
-    /// Does a command, as if all of it took no time; `name` gives each new node one.
+    /// Carries out a command, as if all of it took no time; `name` gives each new node one.
     pub fn apply(&mut self, command: &ConsolidationCommand, mut name: impl FnMut() -> String) {
         for node in command.candidates.iter().copied().map(NodeId::from) {
             self.fleet.clear(node);
@@ -274,7 +275,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         self.spend(command);
     }
 
-    /// A pool's limits get back what a node that goes has of them.
+    /// Gives a pool's limits back what a node that goes has of them.
     fn forget_usage(&mut self, node: NodeId) {
         let view = &self.nodes[node];
         let pool = view.pool.and_then(|pool| self.fleet.pool_at(pool));
@@ -283,7 +284,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         }
     }
 
-    /// What a command uses up of what is bounded.
+    /// Takes a command off budgets, PodDisruptionBudgets and price moves.
     fn spend(&mut self, command: &ConsolidationCommand) {
         for node in command.candidates.iter().copied().map(NodeId::from) {
             if let Some(pool) = self.nodes[node].pool {
@@ -303,7 +304,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         }
     }
 
-    /// Whether replacements pay only because prices differ: together they are no smaller than what they replace.
+    /// True if replacements pay only because prices differ: together they are no smaller than what they replace.
     pub fn is_price_move(&self, command: &ConsolidationCommand) -> bool {
         let problem = &self.cluster.problem;
         let types: Vec<usize> =
@@ -320,7 +321,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         })
     }
 
-    /// What stood in the way of the nodes that are left, each with one thing.
+    /// The nodes that are left and stay, each with one reason.
     pub fn unconsolidatable(&self, command: Option<&ConsolidationCommand>) -> Vec<Unconsolidatable> {
         let mut all = Vec::new();
         for (node, view) in self.nodes.enumerate() {
@@ -328,7 +329,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             if goes || self.fleet.nodes[node].gone {
                 continue;
             }
-            // What a method found is the end of it only where no other found anything.
+            // Notes of a method count only where no other has found a command.
             let notes = self.notes.get(&node).filter(|_| command.is_none());
             let noted = || self.barred.get(&node).or(notes);
             let why = view.kept.clone().or_else(|| noted().cloned());
@@ -338,14 +339,14 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     }
 }
 
-/// What part of its life a node has before it: 1 when it is new or never expires, 0 when it is over.
+/// Part of its life that a node has before it: 1 when it is new or never expires, 0 when it is over.
 fn remaining(from: Option<Timestamp>, until: Option<Timestamp>, now: Timestamp) -> f64 {
     let (Some(from), Some(until)) = (from, until) else { return 1.0 };
     let (whole, left) = (until.duration_since(from).as_secs_f64(), until.duration_since(now).as_secs_f64());
     if whole > 0.0 { (left / whole).clamp(0.0, 1.0) } else { 0.0 }
 }
 
-/// A node's instance type and what it costs: the price of the offering with its type, zone and capacity type.
+/// A node's instance type and its price in dollars an hour: that of the offering with its type, zone and capacity type.
 pub(super) fn priced(problem: &Problem, node: usize) -> (Option<usize>, f64) {
     let label = |key: &str| problem.existing_nodes[node].labels.get(key).map(String::as_str).unwrap_or_default();
     let name = label(labels::INSTANCE_TYPE);

@@ -1,7 +1,7 @@
-//! Nodes go whose pods one cheaper new node takes, beside what others have room for: one or many by one, in pools that are
-//! packed by price.
+//! Replacement of nodes whose pods one cheaper new node takes, beside what others have room for: one or many by one, in pools
+//! that are packed by price.
 //!
-//! What is bought is chosen as packing chooses it: by what a node carries for what it costs, at the prices that the best mix
+//! The type to buy is chosen as packing chooses it: by what a node carries for what it costs, at the prices that the best mix
 //! of nodes puts on each resource. For each instance type worth buying the nodes that save the most for what they disturb are
 //! taken as long as their pods fit; the type that is filled best becomes the command.
 
@@ -20,18 +20,18 @@ use crate::pack::model::kinds::NodeKind;
 /// Replaces nodes by one new node that carries their pods for less.
 pub(super) struct Replace;
 
-/// So many instance types of each number of cpus are tried.
+/// Number of instance types that are tried of each number of cpus.
 const TYPES_OF_A_SIZE: usize = 3;
-/// So many of the types that are filled best are tried with all rules.
+/// Number of the types that are filled best that are tried with all rules.
 const TRIES: usize = 6;
-/// A node that is filled to this is full.
+/// Part of a node's worth from which it counts as full.
 const FULL: f64 = 0.985;
 
-/// Why a spot node stays that something cheaper might replace.
+/// The reason that keeps a spot node which something cheaper might replace.
 const NO_SPOT_TO_SPOT: &str =
     "it is a spot node, which is replaced by a cheaper spot node only with the feature gate SpotToSpotConsolidation";
 
-/// Why a node stays that several smaller ones might replace.
+/// The reason that keeps a node which several smaller ones might replace.
 const NO_SINGLE_ONE: &str = "no single node that is cheaper by enough takes its pods; several new ones are tried only with the feature gate ManyToManyConsolidation";
 
 /// An instance type that may be bought.
@@ -43,7 +43,7 @@ struct Offer {
     worth: f64,
 }
 
-/// What a type would replace, as far as amounts tell.
+/// A type with its score as a replacement, as far as amounts tell.
 struct Sketch {
     offer: usize,
     score: f64,
@@ -99,7 +99,7 @@ impl Replace {
         tried.find_map(|sketch| self.attempt(pass, (pool, target), &offers[sketch.offer], candidates))
     }
 
-    /// Fills a node of the type by all rules; answers the command if it pays.
+    /// Fills a node of the type by all rules; returns the command if it pays.
     fn attempt(
         &self,
         pass: &mut Pass<'_, '_, '_>,
@@ -138,7 +138,7 @@ impl Replace {
     }
 }
 
-/// Whether several new nodes could be cheaper by enough than a node that no single one replaces, as far as prices tell.
+/// True if several new nodes could be cheaper by enough than a node that no single one replaces, as far as prices tell.
 fn might_be_several(pass: &Pass<'_, '_, '_>, pool: usize, offers: &[Offer], node: NodeId) -> bool {
     let (price, pods) = (pass.nodes[node].price, pass.fleet.nodes[node].pods.len());
     let cheapest = offers.iter().map(|offer| offer.price).fold(f64::INFINITY, f64::min);
@@ -171,7 +171,7 @@ fn offers(pass: &Pass<'_, '_, '_>, pool: usize) -> Vec<Offer> {
     kept
 }
 
-/// For each type how well the candidates fill it, by amounts alone; the best first.
+/// The types scored by the candidates that fill them, by amounts alone; the best first.
 fn sketches(pass: &Pass<'_, '_, '_>, pool: usize, offers: &[Offer], candidates: &[NodeId]) -> Vec<Sketch> {
     let asked: Vec<(f64, Vec<i64>)> =
         candidates.iter().map(|node| (pass.nodes[*node].price, pass.fleet.nodes[*node].asked().collect())).collect();
@@ -208,7 +208,7 @@ fn fill(
     offer: &Offer,
     candidates: &[NodeId],
 ) -> Vec<NodeId> {
-    // What goes in this command takes nothing in.
+    // Nodes that go in this command take nothing in.
     let mut stays: IndexVec<NodeId, bool> = IndexVec::from_elem(true, pass.nodes.len());
     candidates.iter().for_each(|node| stays[*node] = false);
     let receivers: Vec<NodeId> = receivers(pass, true).into_iter().filter(|node| stays[*node]).collect();
@@ -237,8 +237,7 @@ fn fill(
     taken
 }
 
-/// Takes one candidate away, its pods to others or onto the new node; says whether all have a place, and changes nothing
-/// where not.
+/// Takes one candidate away, its pods to others or onto the new node; true if all have a place. Changes nothing where not.
 fn take_away(pass: &mut Pass<'_, '_, '_>, launch: &mut TrialNode, node: NodeId, receivers: &[NodeId]) -> bool {
     let mark = pass.fleet.mark();
     let saved = crate::pack::fleet::Fleet::saved(launch);
@@ -258,7 +257,7 @@ pub(super) fn is_spot(pass: &Pass<'_, '_, '_>, node: NodeId) -> bool {
     node.labels.get(crate::labels::CAPACITY_TYPE).is_some_and(|kind| kind == crate::labels::SPOT)
 }
 
-/// What a replacement of these nodes is held to; `None` where there may be none.
+/// Bounds of a replacement of these nodes; `None` where there may be none.
 pub(super) fn bound(pass: &Pass<'_, '_, '_>, launch: &TrialNode, taken: &[NodeId], price: f64) -> Option<Bound> {
     let from_spot = taken.iter().all(|node| is_spot(pass, *node)) && pass.fleet.may_be_spot(launch);
     if from_spot && !pass.settings.spot_to_spot {
@@ -269,7 +268,8 @@ pub(super) fn bound(pass: &Pass<'_, '_, '_>, launch: &TrialNode, taken: &[NodeId
 }
 
 /// The claim of a planned node: in all zones where it may be, or held to one. Where a spot node has too few types that save
-/// enough, those come in as well that are no dearer than `whole`, which is what is replaced: the mean of them saves enough.
+/// enough, those come in as well that are no dearer than `whole`, the price of the nodes that it replaces: the mean of them
+/// saves enough.
 fn claim_of(pass: &Pass<'_, '_, '_>, launch: &TrialNode, bound: Bound, whole: f64) -> Option<PlannedClaim> {
     let strictly = pass.fleet.claim(launch, bound).or_else(|| pass.fleet.claim_in_one_zone(launch, bound));
     strictly.or_else(|| {
@@ -280,8 +280,8 @@ fn claim_of(pass: &Pass<'_, '_, '_>, launch: &TrialNode, bound: Bound, whole: f6
     })
 }
 
-/// The claim for the pods of a planned node on one that may be any type, in the same places: what is not quite full may be had
-/// cheaper.
+/// The claim for the pods of a planned node on one that may be any type, in the same places: a node that is not quite full may
+/// be had cheaper.
 fn any_type(pass: &mut Pass<'_, '_, '_>, launch: &mut TrialNode, bound: Bound, whole: f64) -> Option<PlannedClaim> {
     let mut other = pass.fleet.instead_of(launch)?;
     let all = launch.pods.iter().all(|pod| pass.fleet.load(&mut other, *pod));

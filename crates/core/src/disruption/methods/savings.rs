@@ -1,4 +1,5 @@
-//! What replacements are for: which nodes cost more than their pods are worth elsewhere, and what may be spent in their stead.
+//! Aims of replacements: nodes that cost more than their pods are worth elsewhere, and the price that may be paid in their
+//! stead.
 
 use super::command::ConsolidationCommand;
 use super::pass::Pass;
@@ -19,20 +20,20 @@ impl Pass<'_, '_, '_> {
         all
     }
 
-    /// Whether a node costs by enough more than what its pods are worth elsewhere.
+    /// True if a node costs by enough more than its pods are worth elsewhere.
     pub fn is_worth_replacing(&self, pool: usize, node: NodeId) -> bool {
         let (view, member) = (&self.nodes[node], &self.fleet.nodes[node]);
         view.price - self.value(pool, member.asked()) > self.least(pool, view.price, member.pods.len())
     }
 
-    /// What these nodes of a pool cost, and what may be spent at most in their stead.
+    /// Price of these nodes of a pool, and the highest price that may be paid in their stead.
     pub fn at_most(&self, pool: usize, nodes: &[NodeId]) -> (f64, f64) {
         let price: f64 = nodes.iter().map(|node| self.nodes[*node].price).sum();
         let pods: usize = nodes.iter().map(|node| self.fleet.nodes[*node].pods.len()).sum();
         (price, price - self.least(pool, price, pods))
     }
 
-    /// Whether a command is no move by price, or as many of these are still open.
+    /// True if a command is no move by price, or as many of these are still open.
     pub fn within_price_moves(&self, command: &ConsolidationCommand) -> bool {
         !self.is_price_move(command) || self.price_moves >= command.candidates.len()
     }

@@ -1,4 +1,4 @@
-//! By which rules consolidation saves, and how far it goes: parameters, with their defaults.
+//! Rules of consolidation: savings and bounds, with their defaults.
 
 use jiff::SignedDuration;
 
@@ -7,37 +7,36 @@ use crate::pack::MaxOptionPrice;
 /// The rules. Prices are dollars an hour.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConsolidationSettings {
-    /// What part of the price that it replaces a move saves at least. In `fewest-nodes` any saving is enough, as Karpenter
+    /// Smallest saving of a move, as a part of the price that it replaces. In `fewest-nodes` any saving is enough, as Karpenter
     /// has it.
     pub least_saving: f64,
-    /// What the move of one pod is worth avoiding, in parts of what the pool's mean pod costs on the best mix of nodes: a node
-    /// is replaced only where that saves as much for each of its pods. The 15 % alone would move every pod of a node for the
-    /// last cent.
+    /// Smallest saving by replacing a node for each of its pods, as a part of the price of the pool's mean pod on the best mix
+    /// of nodes. The 15 % alone would move every pod of a node for the last cent.
     pub least_per_move: f64,
-    /// What deleting a node, whose pods then all move to others, saves at least for each of them, in parts of the same. A saving
-    /// lasts only as long as the pods are as they are.
+    /// Smallest saving by deleting a node, whose pods then all move to others, for each of them, as a part of the same price. A
+    /// saving lasts only as long as the pods are as they are.
     pub least_per_pod: f64,
-    /// For how long a mean pod's price has to be saved, for each pod of a move, before it is done: by what it saves an hour,
+    /// Time for which a mean pod's price has to be saved, for each pod of a move, before it is done: by what it saves an hour,
     /// over the time for which it could have been done ([`super::NodeState::spare`]). Zero where nothing is known of that, and
     /// for `plan`, for which no time passes.
     pub payback: SignedDuration,
-    /// What a node more is worth avoiding, as packing has it.
+    /// Worth of one node less, as packing has it.
     pub price_per_node: f64,
-    /// What the options of a replacement cost at most, as packing has it.
+    /// Ceiling on the price of a replacement's options, as packing has it.
     pub max_option_price: MaxOptionPrice,
-    /// No node goes before it is so old, but an empty one.
+    /// Smallest age of a node that goes, but for an empty one.
     pub least_age: SignedDuration,
-    /// No pod moves again for a saving before so long.
+    /// Minimum time between two moves of a pod for a saving.
     pub rest: SignedDuration,
-    /// How many nodes may still be replaced because prices differ alone: by one that is no smaller.
+    /// Number of nodes that may still be replaced because prices differ alone: by one that is no smaller.
     pub price_moves: usize,
-    /// Whether spot nodes are replaced by cheaper spot nodes (gate `SpotToSpotConsolidation`).
+    /// True if spot nodes are replaced by cheaper spot nodes (gate `SpotToSpotConsolidation`).
     pub spot_to_spot: bool,
-    /// How many cheaper instance types a single spot node's replacement has to have.
+    /// Number of cheaper instance types that a single spot node's replacement has to have.
     pub spot_types: usize,
-    /// Whether nodes are replaced by several (gate `ManyToManyConsolidation`).
+    /// True if nodes are replaced by several (gate `ManyToManyConsolidation`).
     pub many_to_many: bool,
-    /// How many nodes one command replaces at most.
+    /// Largest number of nodes that one command replaces.
     pub most_candidates: usize,
 }
 
@@ -61,17 +60,18 @@ impl Default for ConsolidationSettings {
     }
 }
 
-/// What part of a cluster's nodes may be replaced within an hour because prices differ alone, unless said otherwise.
+/// Usual part of a cluster's nodes that may be replaced within an hour because prices differ alone.
 pub const PRICE_MOVES: f64 = 0.01;
 
 impl ConsolidationSettings {
-    /// How many nodes of so many may be replaced within an hour because prices differ alone: one in a hundred, rounded up.
+    /// Number of a cluster's `nodes` that may be replaced within an hour because prices differ alone: one in a hundred, rounded
+    /// up.
     #[must_use]
     pub fn price_moves_of(nodes: usize) -> usize {
         Self::price_moves_within(nodes, PRICE_MOVES)
     }
 
-    /// How many nodes of so many are this part of them, from 0 to 1, rounded up.
+    /// Number that is this part of `nodes`, from 0 to 1, rounded up.
     #[must_use]
     pub fn price_moves_within(nodes: usize, part: f64) -> usize {
         // Products such as 0.07 of 100 are a little above the whole number that is meant.

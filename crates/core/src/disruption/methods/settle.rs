@@ -11,29 +11,30 @@ use crate::Problem;
 use crate::pack::PackingError;
 use crate::pack::model::context::Context;
 
-/// More passes than this are not made.
+/// Largest number of passes.
 const MOST_ROUNDS: usize = 50;
 
-/// What it came to.
+/// The result of settling.
 #[derive(Clone, Debug, Default)]
 pub struct Settled {
     /// The cluster at the end, with the pods that moved where they are now. Nodes that were launched are ordinary ones.
     pub cluster: ClusterView,
     /// Passes, the last of which found nothing.
     pub rounds: usize,
-    /// What was done, in order. Indices are of the cluster as it was in that pass.
+    /// Commands that were carried out, in order. Indices are of the cluster as it was in that pass.
     pub commands: Vec<ConsolidationCommand>,
-    /// How many nodes went.
+    /// Number of nodes that went.
     pub removed: usize,
-    /// How many were launched.
+    /// Number of nodes that were launched.
     pub launched: usize,
-    /// How often a pod moved.
+    /// Number of moves of pods.
     pub moved: usize,
     /// Dollars an hour before and after.
     pub price: (f64, f64),
 }
 
-/// Consolidates until nothing more is proposed. `allowed` says how many of so many nodes of a pool may go at once.
+/// Consolidates until nothing more is proposed. `allowed` returns the number of a pool's nodes, given how many it has, that may
+/// go at once.
 ///
 /// # Errors
 /// [`PackingError::Bound`] where reading the cluster met a bound; none is set yet, as each method bounds its own trials.
@@ -55,7 +56,7 @@ pub fn settle(
     Ok(settled)
 }
 
-/// One pass with all its commands; answers how many there were.
+/// One pass with all its commands; returns their number.
 fn one_round(
     settled: &mut Settled,
     settings: &mut ConsolidationSettings,

@@ -31,7 +31,7 @@ fn types(kinds: usize) -> Vec<Value> {
         .collect()
 }
 
-/// A node of so many cpus, with pods that ask for so many thousandths each.
+/// A node with `cpus` cpus, and pods that each ask for as many thousandths as given.
 fn node(name: &str, cpus: i64, capacity_type: &str, pods: &[i64]) -> Value {
     let all: Vec<Value> = pods
         .iter()
@@ -66,7 +66,7 @@ fn command(cluster: &ClusterView) -> Option<ConsolidationCommand> {
     decided(cluster).command
 }
 
-/// What stands in the way of a node.
+/// The reason that keeps a node.
 fn why(cluster: &ClusterView, node: usize) -> String {
     let decision = decided(cluster);
     let found = decision.unconsolidatable.into_iter().find(|one| one.node == node);

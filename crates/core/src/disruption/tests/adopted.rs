@@ -3,7 +3,7 @@
 use super::*;
 use crate::adoption::{AdoptAs, Annotations, settle};
 
-/// What Karpenter has written on its pools, by its versions.
+/// Annotations that Karpenter has written on its pools, by its versions.
 const STAMPS: [&[(&str, &str)]; 3] = [
     &[("karpenter.sh/nodepool-hash", "1234567")],
     &[("karpenter.sh/nodepool-hash", "1234567"), ("karpenter.sh/nodepool-hash-version", "v2")],

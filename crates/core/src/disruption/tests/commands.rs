@@ -1,4 +1,4 @@
-//! What consolidation answers on a live cluster; how its commands are carried on: `queue`.
+//! Answers of consolidation on a live cluster; `queue` tests its commands afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,12 +35,12 @@ pub(super) fn of_policy(policy: &str) -> World {
 }
 
 impl World {
-    /// A machine of so many cpus, ready for pods.
+    /// Adds a machine with that many cpus, ready for pods.
     pub(super) fn sized(&mut self, name: &str, cpus: u32) {
         self.sized_as(name, cpus, (&format!("k.{cpus}"), "on-demand"));
     }
 
-    /// A machine of so many cpus, of that instance type and capacity type.
+    /// Adds a machine with that many cpus, of that instance type and capacity type.
     fn sized_as(&mut self, name: &str, cpus: u32, (instance_type, capacity_type): (&str, &str)) {
         self.machine(name, |claim, node| {
             let memory = format!("{}Gi", 4 * cpus);
@@ -56,7 +56,7 @@ impl World {
         });
     }
 
-    /// A pod that asks for so many thousandths of a cpu, of a workload of its own.
+    /// Adds a pod that asks for `milli` thousandths of a cpu, of a workload of its own.
     pub(super) fn asking(&mut self, name: &str, node: &str, milli: u32, change: impl FnOnce(&mut Value)) {
         let started = at(self.seconds);
         self.pod(name, node, |pod| {
@@ -93,7 +93,7 @@ impl World {
         self.question(seconds).answer().unwrap()
     }
 
-    /// The claim of a name as a condition of that type says it.
+    /// Adds a small machine that is ready for pods.
     pub(super) fn initialize(&mut self, name: &str) {
         self.sized(name, 2);
     }
@@ -249,8 +249,8 @@ fn cpus(snapshot: &Snapshot, claim: &str) -> f64 {
     snapshot.claims[claim].claim.status.as_ref().unwrap().capacity["cpu"].0.parse().unwrap()
 }
 
-/// Does a command as if it took no time; kube-scheduler binds the pods that come anew where the most cpus are free, whatever was
-/// planned. Answers how many pods have moved.
+/// Carries out a command as if it took no time; kube-scheduler binds the pods that come anew where the most cpus are free,
+/// whatever was planned. Returns the number of pods that have moved.
 fn done(world: &mut World, answer: &CommandAnswer, count: &mut u32) -> usize {
     let command = answer.command.as_ref().unwrap();
     let loads = |claim: &str| {
@@ -309,7 +309,8 @@ fn half_empty_cluster_is_packed_and_then_rests_for_a_day() {
     assert!(moves.iter().map(|(_, pods)| pods).sum::<usize>() <= 96 * 2, "{moves:?}");
 }
 
-/// Twenty types of each of two sizes, as spot capacity: all of the smaller ones are cheaper, in zone b so many times as dear.
+/// Twenty types of each of two sizes, as spot capacity: all of the smaller ones are cheaper; prices in zone b are `dearer`
+/// times as high.
 fn spot_types(dearer: f64) -> Vec<Arc<InstanceType>> {
     let one = |family: u32, cpus: u32| {
         let name = format!("s{family}.{cpus}");

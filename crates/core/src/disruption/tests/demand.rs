@@ -1,4 +1,4 @@
-//! What consolidation does while pods ask for more than an hour ago.
+//! Consolidation while pods ask for more than an hour ago.
 
 use super::super::commands::{CommandAnswer, Demand, Question, WaitingCommands};
 use super::commands::world;
@@ -27,8 +27,8 @@ fn rules() -> ConsolidationSettings {
     }
 }
 
-/// For how many minutes moves have to pay after pods have asked for so many thousandths of a cpu more, or less, than at the
-/// beginning, so many seconds later.
+/// Minutes for which moves have to pay after pods ask, `seconds` after the beginning, for `more` thousandths of a cpu more, or
+/// less, than then.
 fn payback(more: i32, seconds: f64, change: impl FnOnce(&mut Value)) -> i64 {
     let (mut world, mut demand) = (two(), Demand::default());
     world.asking("web", "b", 1000, |_| ());
@@ -109,7 +109,7 @@ fn node_goes_once_its_savings_have_paid_for_the_move() {
         assert_eq!(answer.command.is_some(), goes, "{hours}");
         demand.answered(&answer, &none, moment(3600.0 * (1.0 + hours)));
     }
-    // Where what is saved is expected to last it goes at once.
+    // A saving that is expected to last lets the node go at once.
     let at_once = ConsolidationSettings { payback: SignedDuration::ZERO, ..rules() };
     let at_once = Question { settings: at_once, ..world.question(3600.0) }.answer().unwrap();
     assert_eq!(at_once.command.unwrap().wanted.claims[0].uid, "uid-claim-a");

@@ -1,4 +1,4 @@
-//! Which nodes drift, and which do not.
+//! Nodes that drift, and nodes that do not.
 
 use std::collections::BTreeMap;
 
@@ -105,7 +105,7 @@ impl Drifting {
         self.world.state.apply_claim(Arc::new(claim));
     }
 
-    /// Why a node drifts, as its claim says it.
+    /// The reason why a node drifts, by its claim's condition.
     pub(super) fn reason(&self, name: &str) -> Option<String> {
         let claim = self.world.claim(name);
         condition(&claim.status.as_ref().unwrap().conditions, "Drifted").map(|one| one.reason.clone())
@@ -421,7 +421,7 @@ fn nodes_without_a_pool_or_a_class_do_not_drift() {
 fn node_is_judged_again_only_where_what_it_is_held_to_changes() {
     let mut all = Drifting::new(json!({"consolidateAfter": "Never"}));
     (0..5).for_each(|node| all.node(&format!("node-{node}"), |_| ()));
-    // What the cloud offers is the same, and what a look wants written does not come through.
+    // Offers of the cloud are the same, and the writes that a look orders do not come through.
     let offers: crate::disruption::look::OffersByClass =
         [("default".to_owned(), Arc::new(vec![Arc::new(large())]))].into();
     let looked = |all: &mut Drifting, seconds: f64| {
@@ -432,7 +432,7 @@ fn node_is_judged_again_only_where_what_it_is_held_to_changes() {
     let judged = |all: &Drifting| all.world.memory.drift.judged();
     let first = judged(&all);
     assert_eq!(first, 5, "each once");
-    // What is counted on a pool, what a pool weighs, a condition of a class.
+    // Counts on a pool, its weight and a condition of a class change.
     all.change_pool(|pool| pool["status"] = json!({"resources": {"cpu": "12"}}));
     all.change_pool(|pool| pool["spec"]["weight"] = json!(7));
     all.class["status"]["conditions"][0]["lastTransitionTime"] = json!(at(11.0));

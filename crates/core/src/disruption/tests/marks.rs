@@ -1,4 +1,4 @@
-//! What is written on claims.
+//! Marks on claims.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! How the commands of consolidation are carried on, given up, and found again by a successor.
+//! Commands of consolidation: carried on, given up, and found again by a successor.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! How drifted nodes are replaced.
+//! Replacement of drifted nodes.
 
 use super::drift::Drifting;
 use super::*;

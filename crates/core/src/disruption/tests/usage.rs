@@ -1,4 +1,4 @@
-//! What pools' nodes have together.
+//! Usage of pools' nodes.
 
 use super::*;
 

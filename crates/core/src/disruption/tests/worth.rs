@@ -1,4 +1,4 @@
-//! What a pod's move is worth: deleting a node has to save enough for each of them, what runs to its end is left to end, and a
+//! Worth of a pod's move: deleting a node has to save enough for each of them, a pod that runs to its end is left to end, and a
 //! drain may take a PodDisruptionBudget's pods one after another.
 
 use jiff::{SignedDuration, Timestamp};

@@ -29,7 +29,7 @@ fn rounded_binary(bytes: i64) -> String {
     format!("{}{}", shown.0, shown.1)
 }
 
-/// `1,190`.
+/// Formats a count with thousands separators: `1,190`.
 pub(in crate::pack) fn grouped(count: usize) -> String {
     let digits = count.to_string();
     let mut out = String::new();

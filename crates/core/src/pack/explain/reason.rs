@@ -1,4 +1,4 @@
-//! Why a pod is left over, for people and for programs.
+//! Reasons why a pod is unschedulable, for people and for programs.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::pod::NOT_SUPPORTED;
 
-/// Why a pod is left over.
+/// The reason why a pod is unschedulable.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum Reason {
@@ -14,17 +14,17 @@ pub enum Reason {
     NoNodePool,
     /// The pod itself makes no sense.
     Invalid {
-        /// What is wrong with it.
+        /// The error, as a sentence.
         problem: String,
     },
     /// A rule that packing does not know yet; the pod is never placed in breach of it.
     Unsupported {
-        /// What the pod states, in the words of its reason and without its ending.
+        /// The pod's rule, in the words of its reason and without its ending.
         rule: String,
     },
     /// Packing itself fails where this pod takes part: it is left out, so that the others go on.
     PackingFailed {
-        /// How it fails.
+        /// The error of the packing.
         error: String,
     },
     /// No NodePool can give it a node.
@@ -34,7 +34,7 @@ pub enum Reason {
     },
 }
 
-/// Why one pool cannot give a pod a node.
+/// The reason why one pool cannot give a pod a node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolReason {
@@ -42,21 +42,21 @@ pub struct PoolReason {
     pub pool: String,
     /// The rule that decides.
     pub rule: Rule,
-    /// What that means here.
+    /// Details of the rule here, as a sentence.
     pub detail: String,
-    /// How many instance types the pool has.
+    /// Number of instance types of the pool.
     pub instance_types: usize,
-    /// How many of them each rule removes, one rule after the other.
+    /// Number of them that each rule removes, one rule after the other.
     pub removed: Vec<Removed>,
 }
 
-/// How many instance types a rule removes.
+/// Number of instance types that a rule removes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Removed {
-    /// By what they go.
+    /// The rule that removes them.
     pub rule: Rule,
-    /// How many instance types it removes of those that the rules before it left.
+    /// Number of instance types that it removes of those that the rules before it left.
     pub instance_types: usize,
 }
 
@@ -91,7 +91,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// What somebody can do about it.
+    /// Advice on what can be done about it.
     #[must_use]
     pub fn remedy(self) -> &'static str {
         match self {

@@ -9,10 +9,10 @@ use crate::pack::model::daemons::rules::Clash;
 use crate::pack::model::ids::InstanceTypeId;
 use crate::pack::model::kinds::NodeKind;
 
-/// So many DaemonSets are named by a reason.
+/// Largest number of DaemonSets that a reason names.
 const MOST_NAMED: usize = 3;
 
-/// The resource that is short everywhere, or all of them together.
+/// Names the first resource that is short on every type, or all of them if only together they are too much.
 pub(super) fn too_large(context: &Context<'_>, class: &Class, kind: NodeKind, types: &Bits) -> String {
     let count = types.count();
     let noun = if count == 1 { "instance type" } else { "instance types" };
@@ -41,7 +41,7 @@ pub(super) fn too_large(context: &Context<'_>, class: &Class, kind: NodeKind, ty
     format!("needs {} at once, none of {} {noun} has all of it free", asked.join(" and "), grouped(count))
 }
 
-/// That a DaemonSet keeps the pod off all types that are large enough: on others it may not run itself.
+/// A reason if a DaemonSet keeps the pod off all types that are large enough: it may not run itself on the others.
 fn kept_off_where_it_fits(context: &Context<'_>, class: &Class, kind: NodeKind, types: &Bits) -> Option<String> {
     let named = context.names.named().len();
     let short = |at: InstanceTypeId, resource: usize| class.first[resource] > context.room(kind, at)[resource];
@@ -51,7 +51,7 @@ fn kept_off_where_it_fits(context: &Context<'_>, class: &Class, kind: NodeKind, 
     kept_off_by.and_then(|resource| kept_off(context, class, resource))
 }
 
-/// That a DaemonSet keeps the pod off, or is not there to be joined, if this resource stands for its nodes.
+/// A reason if this resource is a pseudo-resource: one that nobody has, or a DaemonSet that keeps the pod off or is missing.
 fn kept_off(context: &Context<'_>, class: &Class, resource: usize) -> Option<String> {
     if context.names.lacking() == Some(resource) {
         let (name, amount) = context.names.first_lacking(class.example(context.problem))?;

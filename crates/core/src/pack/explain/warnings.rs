@@ -1,4 +1,4 @@
-//! What is worth telling a user although packing goes on.
+//! Warnings for users although packing goes on.
 
 use dovetail_api::names::labels;
 
@@ -33,7 +33,7 @@ pub fn warnings(problem: &Problem) -> Vec<String> {
     found
 }
 
-/// Whether a pod could be meant for either: requirements that do not exclude each other, and the same taints.
+/// True if a pod could be meant for either: requirements that do not exclude each other, and the same taints.
 pub(in crate::pack) fn overlap(a: &Pool, b: &Pool) -> bool {
     let same_taints = |a: &Pool, b: &Pool| {
         let hard = |pool: &Pool| {
@@ -44,7 +44,7 @@ pub(in crate::pack) fn overlap(a: &Pool, b: &Pool) -> bool {
         hard(a) == hard(b)
     };
     let bare = |pool: &Pool| Pool { name: String::new(), node_class: None, ..pool.clone() };
-    // What names the pool and its class tells them apart without keeping any pod from either.
+    // Names of the pool and its class tell them apart without keeping any pod from either.
     let open = |pool: &Pool| {
         requirements_of(&bare(pool)).map(|mut requirements| {
             [labels::NODE_POOL, labels::EC2_NODE_CLASS, labels::PROVISIONER_NAME]

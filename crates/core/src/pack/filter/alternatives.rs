@@ -14,15 +14,15 @@ use crate::requirements::{NodeSelectorRequirement, Operator, Requirements};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Alternative {
     pub requirements: Requirements,
-    /// Whether taints that only prefer are tolerated.
+    /// True if `PreferNoSchedule` taints are tolerated.
     pub forgiving: bool,
     /// Soft rules between pods that are given up.
     pub given_up: GivenUp,
-    /// Whether it has nothing but what the pod requires. Whatever another one allows, one of these allows too.
+    /// True if it has nothing but what the pod requires. Any node that another alternative allows, a hard one allows too.
     pub hard: bool,
 }
 
-/// How many soft rules of each kind, the heaviest first.
+/// Numbers of soft rules given up, by kind, the heaviest first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct GivenUp {
     /// Preferred pod affinity.
@@ -54,7 +54,7 @@ pub(crate) fn alternatives(
         PreferencePolicy::Respect => preferred_terms(affinity),
         PreferencePolicy::Ignore => vec![],
     };
-    // Each once, and whether it is hard.
+    // Each alternative once, with `true` if it is hard.
     let mut found: IndexMap<(Requirements, bool, GivenUp), bool, FxBuildHasher> = IndexMap::default();
     let mut push = |[term, preference]: [Option<&Requirements>; 2], forgiving, given_up| {
         let mut requirements = selector.clone();
@@ -95,8 +95,8 @@ pub(crate) fn alternatives(
     Ok(found.into_iter().map(one).collect())
 }
 
-/// What reading the alternatives of a pod takes, in requirements on one key: the terms are unbounded, and each alternative
-/// repeats the node selector.
+/// Work to read the alternatives of a pod, in requirements on one key: the terms are unbounded, and each alternative repeats
+/// the node selector.
 pub(crate) fn work(pod: &Pod) -> usize {
     let affinity = pod.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required = affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
@@ -135,7 +135,7 @@ fn required_terms(affinity: Option<&NodeAffinity>) -> Result<Vec<Requirements>, 
     };
     let mut terms = Vec::new();
     for term in &selector.node_selector_terms {
-        // A term that says nothing matches nothing.
+        // An empty term matches nothing.
         if says_something(term) {
             terms.push(requirements_of_term(term)?);
         }
@@ -173,7 +173,7 @@ fn requirements_of_term(term: &NodeSelectorTerm) -> Result<Requirements, String>
     Requirements::from_written(&written).map_err(|error| format!("node affinity: {error}"))
 }
 
-/// What `matchFields` say, as a requirement on [`labels::NODE_NAME_FIELD`].
+/// Reads a term of `matchFields` as a requirement on [`labels::NODE_NAME_FIELD`].
 fn of_field(field: &k8s_openapi::api::core::v1::NodeSelectorRequirement) -> Result<NodeSelectorRequirement, String> {
     let mut written =
         NodeSelectorRequirement::from_kube(field).map_err(|error| format!("node affinity, matchFields: {error}"))?;

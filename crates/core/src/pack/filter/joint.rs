@@ -9,11 +9,11 @@ use crate::pack::model::ids::{IndexVec, Interned, JointId};
 use crate::requirements::Requirements;
 
 impl JointId {
-    /// No such requirement.
+    /// The empty set: no such requirement.
     pub const NONE: Self = Self::FIRST;
 }
 
-/// All sets met so far, and which two go together.
+/// All sets met so far, and the intersection of each two that were compared.
 #[derive(Debug)]
 pub(crate) struct Joints {
     sets: Interned<JointId, Requirements>,
@@ -48,7 +48,7 @@ impl Joints {
         &self.types[id]
     }
 
-    /// Both sets; `None` when they exclude each other.
+    /// The intersection of both sets; `None` when they exclude each other.
     pub fn meet(&mut self, a: JointId, b: JointId, columns: &Columns<'_>) -> Option<JointId> {
         let pair = (a.min(b), a.max(b));
         if let Some(known) = self.meets.get(&pair) {

@@ -1,5 +1,5 @@
-//! Which nodes a pod may be on: the rules of kube-scheduler, a file or a folder each. `place` applies them to new nodes and to
-//! those that are there, `model` to DaemonSets and classes, and `explain` says which one keeps a pod waiting.
+//! Rules by which a pod may be on a node: those of kube-scheduler, a file or a folder each. `place` applies them to new nodes
+//! and to those that are there, `model` to DaemonSets and classes, and `explain` says which one keeps a pod waiting.
 
 pub(in crate::pack) mod alternatives;
 pub(in crate::pack) mod joint;

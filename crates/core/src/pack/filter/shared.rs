@@ -26,7 +26,7 @@ pub(crate) type Shared = SmallVec<[SharedVolume; 1]>;
 pub(crate) struct SharedVolumes(BTreeMap<String, VolumeId>);
 
 impl SharedVolumes {
-    /// Collects them.
+    /// Collects the shared volumes of all pods.
     pub fn from_problem(problem: &Problem) -> Self {
         let mut all = BTreeMap::new();
         for name in problem.pods.iter().flat_map(|pod| pod.shared_volumes.keys()) {
@@ -36,7 +36,7 @@ impl SharedVolumes {
         Self(all)
     }
 
-    /// Those of a pod.
+    /// The shared volumes of a pod.
     pub fn of_pod(&self, names: &ResourceNames, pod: &Pod) -> Shared {
         let of = |(name, resource): (&String, &String)| {
             let resource = names.0.iter().position(|known| known == resource)?;
@@ -45,7 +45,7 @@ impl SharedVolumes {
         pod.shared_volumes.iter().filter_map(of).collect()
     }
 
-    /// Those that a node has attached, of the names of all that it has.
+    /// The shared volumes among the names of all volumes that a node has attached.
     pub fn attached<'n>(&self, names: impl Iterator<Item = &'n String>) -> Attached {
         Attached(names.filter_map(|name| self.0.get(name)).copied().collect())
     }
@@ -56,7 +56,7 @@ impl SharedVolumes {
 pub(crate) struct Attached(SmallVec<[VolumeId; 2]>);
 
 impl Attached {
-    /// Puts what a pod needs that is not there yet on top of amounts.
+    /// Adds the volumes that a pod needs and the node has not attached yet to amounts.
     pub fn add_missing(&self, shared: &Shared, amounts: &mut [i64]) {
         for SharedVolume { resource, .. } in shared.iter().filter(|one| !self.0.contains(&one.volume)) {
             let amount = &mut amounts[*resource];
@@ -64,7 +64,7 @@ impl Attached {
         }
     }
 
-    /// Now a pod is there that uses them.
+    /// Records a pod's volumes as attached.
     pub fn attach(&mut self, shared: &Shared) {
         for SharedVolume { volume, .. } in shared {
             if !self.0.contains(volume) {

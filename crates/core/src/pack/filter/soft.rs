@@ -1,9 +1,9 @@
-//! Of all that a pod merely prefers the heaviest terms count. They are given up one after the other, so each costs work, and
-//! nothing else bounds how many a pod may state.
+//! Bound on the preferences of a pod that count: the heaviest do. They are given up one after the other, so each costs work,
+//! and nothing else bounds how many a pod may state.
 //!
-//! All kinds count together: preferred node affinity, preferred pod affinity and anti-affinity by their weight. Spread that
-//! may be broken (`ScheduleAnyway`) has no weight; it counts as the heaviest, since kube-scheduler scores it in full. Among
-//! equals the order is spread, node affinity, pod affinity, pod anti-affinity, then that of the pod's specification.
+//! All kinds count together: preferred node affinity, preferred pod affinity and anti-affinity by their weight. Spread that may
+//! be broken (`ScheduleAnyway`) has no weight; it counts as the heaviest, since kube-scheduler scores it in full. Among equals
+//! the order is spread, node affinity, pod affinity, pod anti-affinity, then that of the pod's specification.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -12,10 +12,10 @@ use std::collections::BTreeSet;
 use crate::pod::{Pod, is_soft};
 use crate::problem::Problem;
 
-/// So many soft terms of a pod count.
+/// Largest number of a pod's soft terms that count.
 pub const MOST_SOFT_TERMS: usize = 32;
 
-/// What a spread that may be broken weighs: as much as a term can.
+/// Weight of a spread that may be broken: as much as a term can have.
 const SPREAD_WEIGHT: i32 = 100;
 
 /// The kinds of soft terms, in the order of equals.
@@ -27,7 +27,7 @@ enum Kind {
     AntiAffinity,
 }
 
-/// A soft term of a pod: the heaviest is the first.
+/// A soft term of a pod, by weight, kind and place in its list: the heaviest sorts first.
 type Term = (Reverse<i32>, Kind, usize);
 
 /// The soft terms that a pod states.
@@ -53,7 +53,7 @@ fn terms(pod: &Pod) -> Vec<Term> {
     all
 }
 
-/// How many soft terms a pod states beyond those that count.
+/// Number of soft terms that a pod states beyond those that count.
 #[must_use]
 pub fn ignored_soft_terms(pod: &Pod) -> usize {
     // Most pods state none.
@@ -63,7 +63,7 @@ pub fn ignored_soft_terms(pod: &Pod) -> usize {
     terms(pod).len().saturating_sub(MOST_SOFT_TERMS)
 }
 
-/// How many rules of any kind a pod states, hard and soft: how far it is from a plain one.
+/// Number of rules of any kind that a pod states, hard and soft: its distance from a plain one.
 pub(crate) fn rules_of(pod: &Pod) -> usize {
     let affinity = pod.affinity.as_ref();
     let node = affinity.and_then(|all| all.node_affinity.as_ref());

@@ -14,7 +14,7 @@ pub(crate) fn untolerated<'a>(taints: &'a [Taint], tolerations: &[Toleration], f
         .find(|taint| !tolerations.iter().any(|toleration| covers(toleration, taint)))
 }
 
-/// Whether any taint only prefers.
+/// True if any taint only prefers.
 pub(crate) fn any_preferring(taints: &[Taint]) -> bool {
     taints.iter().any(|taint| taint.effect == PREFER)
 }
@@ -29,7 +29,7 @@ pub(crate) struct Tolerated {
 }
 
 impl Tolerated {
-    /// What a pod tolerates, in order.
+    /// A pod's tolerations, sorted.
     pub fn all(tolerations: &[Toleration]) -> Vec<Self> {
         let one = |one: &Toleration| Self {
             key: one.key.clone(),
@@ -42,7 +42,7 @@ impl Tolerated {
         all
     }
 
-    /// Whether every taint that keeps pods away is tolerated.
+    /// True if every taint that keeps pods away is tolerated.
     pub fn cover(all: &[Self], taints: &[Taint]) -> bool {
         let back = |one: &Self| Toleration {
             key: one.key.clone(),
@@ -55,7 +55,7 @@ impl Tolerated {
     }
 }
 
-/// `key=value:Effect`.
+/// Formats a taint as `key=value:Effect`.
 pub(crate) fn describe(taint: &Taint) -> String {
     match taint.value.as_deref() {
         Some(value) if !value.is_empty() => format!("{}={value}:{}", taint.key, taint.effect),

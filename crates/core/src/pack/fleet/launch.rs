@@ -28,7 +28,7 @@ use crate::problem::{ExistingNode, Policy};
 use crate::requirements::{Operator, Requirements};
 use crate::resources::Resources;
 
-/// What classes ask of pools, each looked at once; limits apart, which a planned node's types are held to.
+/// Cache of what classes ask of pools, computed once each; limits apart, which a planned node's types are held to.
 pub(super) struct Items<'c> {
     known: RefCell<FxHashMap<(ClassId, Candidate, PoolId), Option<Item<'c>>>>,
     unlimited: IndexVec<PoolId, LimitsLeft>,
@@ -49,22 +49,22 @@ pub(crate) struct TrialNode {
     pub pods: Vec<PodId>,
 }
 
-/// How a launch was: what [`Fleet::unload`] goes back to.
+/// State of a trial node that [`Fleet::unload`] restores.
 pub(crate) struct Saved {
     planned: PlannedNode,
-    /// How many pods it had, and how many bins of them.
+    /// Number of pods on it.
     pods: usize,
     placed: usize,
 }
 
-/// What the launch options of a replacement are held to.
+/// Bounds for the launch options of a replacement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
-    /// Dollars an hour that none may reach, however dearly it is bought.
+    /// Dollars an hour that no option may reach, in the dearest zone that is left.
     pub price: f64,
-    /// Whether it may be spot.
+    /// True if it may be spot.
     pub spot: bool,
-    /// How many options there have to be at least, and are at most; any number if `None`.
+    /// Number of options that a spot node has to have, and has at most; any number if `None`.
     pub types: Option<usize>,
 }
 
@@ -114,7 +114,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         (!planned.types.is_empty()).then_some(TrialNode { planned, ..launch })
     }
 
-    /// Whether the pools' limits allow all of these together, whichever of its types each gets.
+    /// True if the pools' limits allow all of these together, whichever of its types each gets.
     pub fn within_limits(&self, claims: &[PlannedClaim]) -> bool {
         let problem = self.context.problem;
         let mut limits: IndexVec<PoolId, Option<LimitsLeft>> = IndexVec::from_elem(None, self.limits.len());
@@ -129,7 +129,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         })
     }
 
-    /// Puts a pod on the new node; says whether it has room and the rules allow it.
+    /// Puts a pod on the new node; true if it has room and the rules allow it.
     pub fn load(&mut self, launch: &mut TrialNode, pod: PodId) -> bool {
         let class = self.class_of(pod);
         // Zonal rules need a bin to count the pod in; without them any offering bit of the node will do.
@@ -166,7 +166,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         false
     }
 
-    /// Takes the last pods off the new node again: it is as it was when it was saved.
+    /// Takes pods off the new node again until it is as it was when it was saved.
     pub fn unload(&mut self, launch: &mut TrialNode, saved: Saved) {
         // In the reverse order, as they were counted.
         while launch.placed.len() > saved.placed {
@@ -178,7 +178,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         launch.planned = saved.planned;
     }
 
-    /// As [`Fleet::unload`] needs it.
+    /// Saves the state for [`Fleet::unload`].
     pub fn saved(launch: &TrialNode) -> Saved {
         Saved { planned: launch.planned.clone(), pods: launch.pods.len(), placed: launch.placed.len() }
     }
@@ -196,7 +196,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         Some(TrialNode { planned, ..other })
     }
 
-    /// Forgets the new node.
+    /// Takes all pods off the new node.
     pub fn abandon(&mut self, launch: &mut TrialNode) {
         let saved = Saved { planned: launch.planned.clone(), pods: 0, placed: 0 };
         self.unload(launch, saved);
@@ -227,7 +227,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         self.claim_in(launch, bound, launch.planned.offering_bits)
     }
 
-    /// The same for a node of spot capacity that is held to one zone, the one in which it is cheapest: spot prices of a type
+    /// The claim for a node of spot capacity that is held to one zone, the one in which it is cheapest: spot prices of a type
     /// differ by zone, and too few types may keep to the bound in all of them. Karpenter has no such rule.
     pub fn claim_in_one_zone(&self, launch: &TrialNode, bound: Bound) -> Option<PlannedClaim> {
         let (offers, offering_bits) = (&self.context.offers, launch.planned.offering_bits);
@@ -240,7 +240,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         found.min_by(|a, b| a.price.total_cmp(&b.price))
     }
 
-    /// As [`Fleet::claim`], in these offering bits.
+    /// The claim within these offering bits.
     fn claim_in(&self, launch: &TrialNode, bound: Bound, offering_bits: Mask) -> Option<PlannedClaim> {
         let (context, planned) = (self.context, &launch.planned);
         let spot = context.spot_bits();
@@ -280,7 +280,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         Some(claim)
     }
 
-    /// The so many cheapest of the types, more where `minValues` ask for it; `None` where there are fewer.
+    /// The `least` cheapest of the types, more where `minValues` ask for it; `None` where there are fewer.
     fn cheapest(&self, planned: &PlannedNode, types: &Bits, offering_bits: Mask, least: usize) -> Option<Bits> {
         let bought = self.context.bought(offering_bits);
         let mut kept = Bits::empty(self.context.problem.instance_types.len());
@@ -295,23 +295,23 @@ impl<'c, 'a> Fleet<'c, 'a> {
         (count >= least).then_some(kept)
     }
 
-    /// Whether the new node may be spot.
+    /// True if the new node may be spot.
     pub fn may_be_spot(&self, launch: &TrialNode) -> bool {
         launch.planned.offering_bits & self.context.spot_bits() != 0
     }
 
-    /// What is left of a type for more pods on the new node.
+    /// Amounts of a type that are left for more pods on the new node.
     pub fn left(&self, launch: &TrialNode, at: InstanceTypeId) -> Vec<i64> {
         let room = self.context.room(launch.planned.kind(self.context), at).iter().zip(&launch.planned.requests);
         room.map(|(have, taken)| have.saturating_sub(*taken)).collect()
     }
 
-    /// What a type costs at worst: the dearest way of the kind of capacity that is launched first.
+    /// Worst price of a type: that of the dearest offering of the kind of capacity that is launched first.
     fn worst_price(&self, at: InstanceTypeId, offering_bits: Mask) -> f64 {
         let offers = &self.context.offers;
         let open = offers.available(at) & offering_bits;
         let spot = open & self.context.spot_bits();
-        // What is launched first is what it costs.
+        // EC2 launches spot first where both are open.
         let open = if spot == 0 { open } else { spot };
         offers.within(open).map(|(one, _)| offers.cheapest(at, one.bit()).0).fold(0.0, f64::max)
     }
@@ -324,7 +324,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         all.filter(|(_, price)| price.is_finite()).collect()
     }
 
-    /// What DaemonSets take of a new node of a type that is there with its labels.
+    /// Requests of DaemonSets on a new node of a type with this node's labels.
     fn daemons_of(&self, pool: PoolId, at: InstanceTypeId, node: &ExistingNode) -> Resources {
         let (context, own) = (self.context, Requirements::from_labels(&node.labels));
         let mut all = context.nothing();

@@ -1,8 +1,8 @@
-//! A cluster compiled once, in which pods are moved for trial: what consolidation asks of the packing engine.
+//! A cluster compiled once, in which pods are moved for trial: the part of the packing engine that consolidation uses.
 //!
 //! Every pod that may move is a pod of the problem and stays on its node all the same. [`Fleet::clear`] takes a node away,
-//! [`Fleet::put`] gives one of its pods another, [`Fleet::rollback`] undoes all since a mark. So a trial costs what it
-//! touches, and not what the cluster has. [`launch`] plans the one new node that a replacement may have.
+//! [`Fleet::put`] gives one of its pods another, [`Fleet::rollback`] undoes all since a mark. So a trial costs what it touches,
+//! and not what the cluster has. [`launch`] plans the one new node that a replacement may have.
 
 pub(crate) mod launch;
 pub(crate) mod node;
@@ -26,22 +26,22 @@ use crate::pack::policy::cost::NodePrice;
 use crate::pack::policy::cost::rates::rates;
 use crate::problem::ExistingNode;
 
-/// A node, and what of it moves.
+/// A node with its pods that may move.
 pub(crate) struct FleetNode<'a> {
     free: Free<'a>,
     domain: DomainOfKeys,
-    /// Whether it has been taken away.
+    /// True once it has been taken away.
     pub gone: bool,
     /// The pods on it that may move.
     pub pods: Vec<PodId>,
-    /// How many of these have come to it since the cluster was compiled.
+    /// Number of pods that have come to it by trials, those undone apart.
     pub arrivals: u32,
-    /// What it has for pods when none that may move is on it.
+    /// Room for pods when none that may move is on it.
     pub whole: Amounts,
 }
 
 impl FleetNode<'_> {
-    /// What these pods request together.
+    /// Requests of these pods together.
     pub fn asked(&self) -> impl Iterator<Item = i64> + '_ {
         self.whole.iter().zip(&self.free.room).map(|(whole, room)| whole.saturating_sub(*room))
     }
@@ -52,34 +52,34 @@ impl FleetNode<'_> {
     }
 }
 
-/// What a trial has changed.
+/// A change that a trial has made, with what undoes it.
 enum Change {
     Cleared(NodeId),
     Took { node: NodeId, room: Vec<i64>, tally: Tally, volumes: Attached, pod: PodId, home: NodeId },
 }
 
-/// How far the log of changes reached.
+/// A length of the log of changes, to which it can be rolled back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark(usize);
 
 /// The compiled cluster.
 pub(crate) struct Fleet<'c, 'a> {
     pub context: &'c Context<'a>,
-    /// By the problem's order, then those launched since.
+    /// Nodes in the problem's order, then those launched since.
     pub nodes: IndexVec<NodeId, FleetNode<'a>>,
-    /// What is free of cpu, memory and places for pods, for a first look.
+    /// Free cpu, memory and places for pods of each node, for a first comparison.
     heads: IndexVec<NodeId, [i64; 3]>,
     domains: Domains<'c, 'a>,
     limits: IndexVec<PoolId, LimitsLeft>,
     class_of: IndexVec<PodId, ClassId>,
-    /// On which node each pod is.
+    /// The node of each pod.
     pub home: IndexVec<PodId, NodeId>,
     log: Vec<Change>,
     items: launch::Items<'c>,
 }
 
 impl<'c, 'a> Fleet<'c, 'a> {
-    /// Reads a cluster: `home` says on which existing node each pod of the problem is.
+    /// Compiles a cluster: `home` gives the existing node of each pod of the problem.
     pub fn new(context: &'c Context<'a>, home: IndexVec<PodId, NodeId>) -> Self {
         let domains = Domains::new(context, &BTreeSet::new());
         let mut class_of = IndexVec::from_elem(ClassId::FIRST, home.len());
@@ -104,7 +104,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         fleet
     }
 
-    /// Notes which pods are where; they are counted there already.
+    /// Lists the pods of each node; they are counted there already.
     fn settle_in(&mut self) {
         for (pod, node) in self.home.enumerate() {
             let class = &self.context.classes[self.class_of[pod]];
@@ -128,12 +128,12 @@ impl<'c, 'a> Fleet<'c, 'a> {
         self.class_of[pod]
     }
 
-    /// Where undoing begins.
+    /// The current end of the log, to roll back to.
     pub fn mark(&self) -> Mark {
         Mark(self.log.len())
     }
 
-    /// What has been changed is so for good.
+    /// Makes all changes permanent.
     pub fn commit(&mut self) {
         self.log.clear();
     }
@@ -181,8 +181,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
                     self.leave(pod, node);
                     self.heads[node] = head(&room);
                     let member = &mut self.nodes[node];
-                    // What was on the node is put back as it was, and not computed backwards: volumes and caps
-                    // cannot be taken off.
+                    // The node's state is restored as it was, and not computed backwards: volumes and caps cannot be taken off.
                     (member.free.room, member.free.tally, member.free.volumes) = (room, tally, volumes);
                     member.pods.pop();
                     member.arrivals -= 1;
@@ -193,7 +192,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         }
     }
 
-    /// Whether a node takes a pod of a class; by which of its alternatives.
+    /// True if a node takes a pod of a class by one of its alternatives.
     fn takes(&self, class: ClassId, node: NodeId) -> bool {
         let context = self.context;
         let (of, member) = (&context.classes[class], &self.nodes[node]);
@@ -206,7 +205,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
             })
     }
 
-    /// Puts a pod on a node, rules apart: who asks has looked.
+    /// Puts a pod on a node without a check of the rules: the caller has checked.
     pub fn move_to(&mut self, pod: PodId, node: NodeId) {
         let (context, class) = (self.context, self.class_of(pod));
         let member = &mut self.nodes[node];
@@ -228,7 +227,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         self.join(pod, node);
     }
 
-    /// Gives a pod the first of the nodes that takes it; says whether it got one.
+    /// Gives a pod the first of the nodes that takes it; true if there is one.
     pub fn put(&mut self, pod: PodId, nodes: &[NodeId]) -> bool {
         let class = self.class_of(pod);
         // Cpu, memory and pods lie together for all nodes. Most are full, and none of the rest of them is read.
@@ -247,13 +246,13 @@ impl<'c, 'a> Fleet<'c, 'a> {
         found.is_some()
     }
 
-    /// The ways of buying new nodes: reserved capacity is left to pods that wait.
+    /// The offering bits of new nodes: reserved capacity is left to pods that wait.
     fn open(&self) -> Mask {
         self.context.offers.all() & !self.context.offers.reserved
     }
 
-    /// What a unit of each resource is worth on a pool's nodes at the best mix of those that it could have for these pods,
-    /// where a node costs so much beside its price.
+    /// Worth of a unit of each resource in dollars an hour, on a pool's nodes at the best mix of those that it could have for
+    /// these pods, with `node_price` beside each node's own price.
     pub fn worth(&self, pool: PoolId, asked: &[f64], node_price: NodePrice) -> Vec<f64> {
         let (context, view) = (self.context, &self.context.pools[pool]);
         let bought = context.bought(view.offering_bits & self.open());
@@ -268,8 +267,8 @@ impl<'c, 'a> Fleet<'c, 'a> {
             })
             .collect();
         let rates = rates(&nodes, counted.len());
-        // The linear program ends after so many steps. No node carries more than it costs, so prices at which one would are too
-        // high: all of them are lowered until none does.
+        // The linear program ends after a bounded number of steps. No node carries more than it costs, so prices at which one
+        // would are too high: all of them are lowered until none does.
         let carried = |parts: &[f64]| -> f64 { parts.iter().zip(&rates).map(|(part, rate)| part * rate).sum() };
         // Say one node would carry 1.1 of what it costs: all rates are divided by 1.1.
         let most = nodes.iter().map(|(parts, cost)| carried(parts) / cost).filter(|ratio| ratio.is_finite());

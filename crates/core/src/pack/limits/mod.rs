@@ -1,4 +1,4 @@
-//! A pool's limits while packing: what is left, and which instance types that still allows (spec core 3.11).
+//! A pool's limits while packing: amounts that are left, and the instance types that they still allow (spec core 3.11).
 
 pub(in crate::pack) mod under_limits;
 
@@ -8,12 +8,12 @@ use crate::pack::model::numbers::part_of;
 use crate::problem::{Pool, Problem};
 use crate::resources::{NODES, Resources};
 
-/// What is left of a pool's limits.
+/// Amounts that are left of a pool's limits.
 #[derive(Debug, Clone)]
 pub(crate) struct LimitsLeft {
     left: Resources,
     nodes: Option<i64>,
-    /// The most that any type of the pool has of each limited resource.
+    /// Largest amount that any type of the pool has of each limited resource.
     largest: Resources,
 }
 
@@ -29,7 +29,7 @@ impl LimitsLeft {
         Self { left, nodes, largest: Resources::new() }
     }
 
-    /// Learns how large the pool's types are.
+    /// Notes the largest amounts of the pool's types.
     pub fn know_types(&mut self, problem: &Problem, types: &Bits) {
         for (name, _) in self.left.iter() {
             let most = types.iter().map(|at| problem.instance_types[at].capacity.get(name)).max();
@@ -37,12 +37,12 @@ impl LimitsLeft {
         }
     }
 
-    /// Whether no type is too large for what is left.
+    /// True if no type is too large for what is left.
     pub fn are_far(&self) -> bool {
         self.nodes.is_none_or(|nodes| nodes > 0) && self.left.iter().all(|(name, left)| self.largest.get(name) <= left)
     }
 
-    /// How many more nodes are allowed, where that is limited.
+    /// Number of further nodes that are allowed, where that is limited.
     pub fn nodes(&self) -> Option<u64> {
         self.nodes.map(|left| u64::try_from(left).unwrap_or(0))
     }
@@ -60,7 +60,7 @@ impl LimitsLeft {
         }
     }
 
-    /// Whether one more node, of this capacity, is within what is left.
+    /// True if one more node, of this capacity, is within what is left.
     pub fn allow(&self, capacity: &Resources) -> bool {
         self.nodes.is_none_or(|nodes| nodes > 0) && self.left.iter().all(|(name, left)| capacity.get(name) <= left)
     }
@@ -95,19 +95,19 @@ impl LimitsLeft {
         Self { left: Resources::new(), nodes: None, largest: Resources::new() }
     }
 
-    /// Whether anything beside the number of nodes is limited.
+    /// True if anything beside the number of nodes is limited.
     pub fn bound_resources(&self) -> bool {
         self.left.iter().next().is_some()
     }
 
-    /// How much of what is limited a type takes, for the largest of the pool.
+    /// Share that a type takes of what is limited, as a part of the largest of the pool: the highest of all limited resources.
     pub fn share(&self, problem: &Problem, at: InstanceTypeId) -> f64 {
         let capacity = &problem.instance_types[at].capacity;
         let of = |(name, _): (&str, i64)| part_of(capacity.get(name), self.largest.get(name));
         self.left.iter().map(of).fold(0.0, f64::max)
     }
 
-    /// What is left, in words; the first limit that the smallest of these types exceeds.
+    /// Describes the first limit that the smallest of these types exceeds, with what is left of it.
     pub fn describe(&self, problem: &Problem, types: &Bits, pool: &Pool) -> String {
         if self.nodes.is_some_and(|nodes| nodes <= 0) {
             return format!("limit of {} nodes reached", pool.limits.get(NODES));

@@ -1,13 +1,13 @@
-//! Where a limit binds: nodes give up options that take more of it than they need, and pods that it left over join
+//! Packing where a limit binds: nodes give up options that take more of it than they need, and pods that it left over join
 //! nodes planned for others. Limits count a planned node at its largest option (spec core 3.11).
 //!
-//! Say a pool has 20 cpu left, and two pods that ask for 6 cpu each may not share a node. A node for one has options of 8
-//! and of 16 cpu. The first node counts as 16, so that the second pod is left over with 4. Under limits the first node keeps its
+//! Say a pool has 20 cpu left, and two pods that ask for 6 cpu each may not share a node. A node for one has options of 8 and
+//! of 16 cpu. The first node counts as 16, so that the second pod is left over with 4. Under limits the first node keeps its
 //! options of 8 alone, 12 are left, and the second pod gets a node of 8. In the end 4 are left: relaxed, each node gets back
 //! its cheapest option first and then whatever fits into those 4, which no option of 16 does.
 //!
-//! The order matters: all places are found before any option is given back, as an option that is given back early takes what
-//! a pod still waits for.
+//! The order matters: all places are found before any option is given back, as an option that is given back early takes what a
+//! pod still waits for.
 
 use std::rc::Rc;
 
@@ -25,10 +25,10 @@ use crate::pack::place::planned_node::{Candidate, PlannedNode};
 use crate::pack::rounds::solve::RoundPlan;
 use crate::problem::Policy;
 
-/// How often a planned node is examined in one pass at most: the bound on work.
+/// Largest number of examinations of planned nodes in one pass: the bound on work.
 const MOST_LOOKS: usize = 200_000;
 
-/// So often pods left over choose their places again.
+/// Largest number of times that pods left over choose their places again.
 const MOST_ROUNDS: usize = 4;
 
 impl<'c> RoundPlan<'c, '_> {
@@ -58,7 +58,7 @@ impl<'c> RoundPlan<'c, '_> {
             // Each round places at least one pod more, or is the last.
             let before = self.left_over();
             self.choose_anew(chosen);
-            // Where limits leave a new node what chose another place is planned as at first.
+            // Chosen places are planned as at first, while limits leave new nodes for them.
             while self.plan_together(chosen) | self.new_nodes(chosen) {}
             self.find_room(chosen);
             if self.left_over() == before {
@@ -117,7 +117,7 @@ impl<'c> RoundPlan<'c, '_> {
         }
     }
 
-    /// Whether a pod of the classes waits that could have a node but for limits.
+    /// True if a pod of the classes waits that could have a node but for limits.
     fn any_hindered(&self, chosen: &[ClassId]) -> bool {
         let unlimited = IndexVec::from_elem(LimitsLeft::none(), self.limits.len());
         chosen.iter().filter(|at| self.left[**at] > 0).any(|at| {
@@ -155,7 +155,7 @@ impl<'c> RoundPlan<'c, '_> {
         types
     }
 
-    /// Writes a claim anew, out of some of its node's types or of all; leaves it where that comes to nothing.
+    /// Writes a claim anew, out of some of its node's types or of all; leaves it as it is if none remains.
     fn rewrite(&mut self, node: usize, types: Option<&Bits>) {
         let mut planned = PlannedNode::clone(&self.planned_nodes[node]);
         let policy = self.policy(planned.pool);
@@ -178,7 +178,7 @@ impl<'c> RoundPlan<'c, '_> {
         self.claims[node] = claim;
     }
 
-    /// Puts pods left over on planned nodes that still take them; says whether any did.
+    /// Puts pods left over on planned nodes that still take them; true if any was put.
     fn join(&mut self, chosen: &[ClassId]) -> bool {
         let mut looks = MOST_LOOKS;
         let mut moved = false;
@@ -249,7 +249,7 @@ impl<'c> RoundPlan<'c, '_> {
         context.pools.ids().map(of_pool).collect()
     }
 
-    /// Puts as many pods on a planned node as it takes within the limits, and says how many.
+    /// Puts as many pods on a planned node as it takes within the limits; returns their number.
     fn put(&mut self, node: usize, asked: &IndexVec<PoolId, Vec<Item<'_>>>, wanted: u32) -> u32 {
         let Some((planned, count, item)) = self.grown(node, asked, wanted) else { return 0 };
         let (class, candidate) = (item.class, item.candidate);
@@ -274,7 +274,7 @@ impl<'c> RoundPlan<'c, '_> {
         })
     }
 
-    /// Whether pods leave a node that may be spot too few types where it has enough without them.
+    /// True if pods leave a node that may be spot too few types where it has enough without them.
     fn narrows(&self, before: &PlannedNode, after: &PlannedNode) -> bool {
         let varied = |planned: &PlannedNode| varied_enough(self.context, &planned.types, planned.offering_bits);
         self.policy(before.pool) == Policy::Cost && varied(before) && !varied(after)
@@ -324,7 +324,7 @@ pub(in crate::pack) fn types_of(claim: &PlannedClaim) -> impl Iterator<Item = In
     claim.options.iter().map(|option| InstanceTypeId::from(option.instance_type))
 }
 
-/// Of the types that a node may be those that take least of the limits, the cheapest of equals: as few as `minValues` allow.
+/// The types of a planned node that take least of the limits, the cheapest of equals: as few as `minValues` allow.
 fn least(context: &Context<'_>, planned: &PlannedNode, limits: &LimitsLeft) -> Bits {
     let bought = context.bought(planned.offering_bits);
     let all = bought.order.iter().copied().filter(|at| planned.types.has(*at));

@@ -10,12 +10,12 @@ use super::numbers::len_of;
 pub(crate) struct Bits(SmallVec<[u64; 20]>);
 
 impl Bits {
-    /// No type of `len`.
+    /// The empty set of `len` types.
     pub fn empty(len: usize) -> Self {
         Self(SmallVec::from_elem(0, len.div_ceil(64)))
     }
 
-    /// Every type of `len`.
+    /// The set of all of `len` types.
     pub fn full(len: usize) -> Self {
         let mut bits = Self(SmallVec::from_elem(!0, len.div_ceil(64)));
         if !len.is_multiple_of(64)

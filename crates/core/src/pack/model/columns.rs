@@ -1,5 +1,5 @@
-//! What instance types say of one label key, with equal statements interned: a requirement is then decided once for
-//! each distinct statement instead of once for each type.
+//! Statements of instance types on one label key, with equal ones interned: a requirement is then decided once for each
+//! distinct statement instead of once for each type.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -64,7 +64,7 @@ pub(crate) fn keep_satisfying(types: &[Arc<InstanceType>], wanted: &[(&str, &Req
             defined[nth] = true;
             if !good {
                 refused.insert(at);
-                // Whether a key is defined at all is asked of every type.
+                // A type is read to the end until every key is known to be defined.
                 if defined.iter().all(|key| *key) {
                     break;
                 }
@@ -79,12 +79,12 @@ pub(crate) fn keep_satisfying(types: &[Arc<InstanceType>], wanted: &[(&str, &Req
     among.without(&refused);
 }
 
-/// What a type says of a key.
+/// The statements of a type on a key.
 fn said<'t>(one: &'t InstanceType, key: &str) -> impl Iterator<Item = &'t NodeSelectorRequirement> {
     one.requirements.iter().filter(move |written| written.key == key)
 }
 
-/// All that a type says of a key as one. What makes no sense allows nothing.
+/// All statements of a type on a key as one requirement. An invalid one allows nothing.
 fn statement(one: &InstanceType, key: &str) -> Requirement {
     let mut all = Requirement::exists();
     for written in said(one, key) {
@@ -104,7 +104,7 @@ pub(crate) struct Column {
     /// For each type its statement, or [`UNDEFINED`].
     entries: IndexVec<InstanceTypeId, StatementId>,
     statements: IndexVec<StatementId, Requirement>,
-    /// Whether some type leaves its value open, so that two pods may each be satisfied but not both together.
+    /// True if some type leaves its value open, so that two pods may each be satisfied but not both together.
     pub open: bool,
 }
 
@@ -131,7 +131,7 @@ impl Column {
         (!column.statements.is_empty()).then_some(column)
     }
 
-    /// A statement that is not just one value.
+    /// The id of a statement that is not just one value.
     fn intern(&mut self, all: Requirement) -> StatementId {
         self.open |= all.single().is_none() && !all.is_empty();
         let known = self.statements.position(|statement| *statement == all);
@@ -152,17 +152,17 @@ impl Column {
         bits
     }
 
-    /// How many distinct statements there are: what [`Column::select`] looks at.
+    /// Number of distinct statements: the work of [`Column::select`].
     pub fn len(&self) -> usize {
         self.statements.len()
     }
 
-    /// What a type says; `None` when it does not define the key.
+    /// A type's statement; `None` when it does not define the key.
     pub fn statement(&self, at: InstanceTypeId) -> Option<&Requirement> {
         self.statements.get(self.entries[at])
     }
 
-    /// Which statement that is: the same for types that say the same.
+    /// Id of a type's statement: the same for types that say the same.
     pub fn entry(&self, at: InstanceTypeId) -> StatementId {
         self.entries[at]
     }

@@ -35,7 +35,7 @@ pub(crate) struct Context<'a> {
     pub columns: Columns<'a>,
     pub offers: Offers,
     pub rare: Rare,
-    /// In the order in which they are tried: weight descending, then name descending.
+    /// Pools in the order in which they are tried: weight descending, then name descending.
     pub pools: IndexVec<PoolId, PoolView>,
     /// DaemonSets that do not count on nodes that they are meant for.
     pub daemons_left_out: Vec<DaemonLeftOut>,
@@ -47,14 +47,14 @@ pub(crate) struct Context<'a> {
     pub allowed_undefined: BTreeSet<String>,
     /// The bound on the work.
     pub steps: Steps,
-    /// No requirements.
+    /// The empty requirement set.
     anything: Requirements,
     joints: RefCell<Joints>,
     selections: Vec<OnceCell<Option<Selection>>>,
     fits: Fits,
 }
 
-/// What a requirement set leaves of a pool.
+/// The part of a pool that a requirement set leaves.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Selection {
     pub types: Bits,
@@ -90,7 +90,7 @@ impl<'a> Context<'a> {
     /// [`PackingError::Bound`] where that takes more steps than there are.
     pub fn new(problem: &'a Problem, options: &'a Options) -> Result<Self, PackingError> {
         let steps = Steps::for_problem(problem, options);
-        // Before anything is read: pods are held against each other by all that they say.
+        // Before anything is read: pods are compared with each other by all that they state.
         steps.spend(problem.pods.iter().map(|pod| steps::size_of(problem, pod)).sum());
         steps.bound_met()?;
         let volumes = SharedVolumes::from_problem(problem);
@@ -157,18 +157,18 @@ impl<'a> Context<'a> {
         all.into_iter().map(one).collect()
     }
 
-    /// Takes steps for work that is about to be done; once they are spent the answer is no.
+    /// Spends steps for work that is about to be done; false once none are left.
     pub fn work(&self, steps: usize) -> bool {
         self.steps.spend(steps)
     }
 
-    /// What requirement set `set` leaves of pool `pool`, resources and limits apart; `None` if nothing.
+    /// The part of pool `pool` that requirement set `set` leaves, resources and limits apart; `None` if nothing.
     pub fn selection(&self, set: SetId, pool: PoolId) -> Option<&Selection> {
         let slot = &self.selections[set.index() * self.pools.len() + pool.index()];
         slot.get_or_init(|| self.select(&self.sets[set], &self.pools[pool])).as_ref()
     }
 
-    /// The same for a requirement set that is none of a class's.
+    /// The part of a pool that is left by a requirement set which is none of a class's.
     pub fn select(&self, wanted: &Requirements, pool: &PoolView) -> Option<Selection> {
         if !self.work(8 + wanted.len())
             || pool.types.is_empty()
@@ -208,7 +208,7 @@ impl<'a> Context<'a> {
         (!types.is_empty()).then_some(Selection { types, offering_bits, joint, absent })
     }
 
-    /// Both together on one node; `None` when they exclude each other.
+    /// The intersection of both, for one node; `None` when they exclude each other.
     pub fn meet(&self, a: JointId, b: JointId) -> Option<JointId> {
         if a == b || b == JointId::NONE {
             return Some(a);
@@ -226,7 +226,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What a set of offering bits comes to.
+    /// Types and prices that a set of offering bits makes available.
     pub fn bought(&self, mask: Mask) -> Rc<Bought> {
         self.offers.bought(mask, self.problem)
     }
@@ -250,12 +250,12 @@ impl<'a> Context<'a> {
         self.fits.kind(pool, &self.pools[pool], self.absent(pool, absent, offering_bits))
     }
 
-    /// What nodes of a kind have for pods.
+    /// Room for pods on nodes of a kind, by type.
     pub fn fit(&self, kind: NodeKind) -> &Fit {
         self.fits.fit(kind, &self.pools[kind.pool])
     }
 
-    /// The types of a pool whose nodes hold so much beside the daemons there; of a node group all or none.
+    /// Keeps the types of a pool whose nodes hold these requests beside the daemons there; of a node group all or none.
     pub fn fitting(&self, kind: NodeKind, requests: &[i64], types: &mut Bits) {
         let view = &self.pools[kind.pool];
         self.fit(kind).retain_fitting(requests, types);
@@ -264,7 +264,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What a node of a type has for pods.
+    /// Room for pods on a node of a type.
     pub fn room(&self, kind: NodeKind, at: InstanceTypeId) -> &[i64] {
         self.fit(kind).room(at)
     }
@@ -274,40 +274,40 @@ impl<'a> Context<'a> {
         self.problem.node_pools[self.pools[pool].index].weight
     }
 
-    /// Whether another pool has the same weight: they come one after the other.
+    /// True if another pool has the same weight: they come one after the other.
     pub fn has_equals(&self, pool: PoolId) -> bool {
         let same = |other: usize| other < self.pools.len() && self.weight(PoolId::from(other)) == self.weight(pool);
         same(pool.index() + 1) || pool.index().checked_sub(1).is_some_and(same)
     }
 
-    /// In how many ways a class's volumes can be had: so many of its alternatives differ in that alone.
+    /// Number of ways in which a class's volumes can be had: as many of its alternatives differ in that alone.
     pub fn volume_ways(&self, class: ClassId) -> usize {
         self.classes[class].example(self.problem).volume_topology.len().max(1)
     }
 
-    /// What a class means for the new nodes it is on.
+    /// Node rules of a class on new nodes.
     pub fn node_rules(&self, class: ClassId) -> &NodeRules {
         &self.topology.node_rules[self.topology.of_class[class].new_node_rules]
     }
 
-    /// Whether a class's pods have to be on a node with others, and are such themselves.
+    /// True if a class's pods have to be on a node with others, and are such themselves.
     pub fn is_own_pod_affinity(&self, class: ClassId) -> bool {
         let pod_affinity = &self.topology.of_class[class].pod_affinity;
         !pod_affinity.is_empty() && pod_affinity.iter().all(|group| self.node_rules(class).is_member(*group))
     }
 
-    /// What a class means for the existing nodes it is on: soft rules bind nobody else.
+    /// Node rules of a class on existing nodes: soft rules bind nobody else.
     pub fn hard_node_rules(&self, class: ClassId) -> &NodeRules {
         &self.topology.node_rules[self.topology.of_class[class].node_rules]
     }
 
-    /// What a class by one of its alternatives means for the existing nodes it is on, soft rules kept.
+    /// Node rules of a class by one of its alternatives on existing nodes, soft rules kept.
     pub fn node_rules_there(&self, class: ClassId, alternative: TierId) -> &NodeRules {
         let tier = self.topology.of_class[class].tier(alternative);
         &self.topology.node_rules[tier.node_rules]
     }
 
-    /// Nothing requested of any resource.
+    /// A zero amount of every resource.
     pub fn nothing(&self) -> Amounts {
         Amounts::from_elem(0, self.names.0.len())
     }

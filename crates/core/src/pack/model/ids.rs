@@ -33,9 +33,9 @@ macro_rules! id {
 
         #[allow(dead_code)] // every id has the same functions, whichever of them it needs
         impl $name {
-            /// Comes before every other.
+            /// The first place: comes before every other.
             pub const FIRST: Self = Self(0);
-            /// Comes after every other, and is in no list.
+            /// An id after every other, which is in no list.
             pub const LAST: Self = Self(u32::MAX);
 
             /// The place, as slices count.
@@ -45,7 +45,7 @@ macro_rules! id {
                 self.0 as usize
             }
 
-            /// Those of a list of so many, in order.
+            /// The ids of a list of `count` things, in order.
             pub fn all(count: usize) -> impl DoubleEndedIterator<Item = Self> + ExactSizeIterator + Clone {
                 (0..count).map(Self::from)
             }
@@ -110,7 +110,7 @@ id! {
 }
 
 id! {
-    /// What rules over zones and other labels tell apart: one combination of their domains in which a node can be.
+    /// A bin: one combination of the domains of rules over zones and other labels in which a node can be.
     BinId
 }
 
@@ -182,7 +182,7 @@ impl<I: Id, T> IndexVec<I, T> {
         Self::default()
     }
 
-    /// So many times the same.
+    /// A list of `count` clones of a value.
     pub fn from_elem(value: T, count: usize) -> Self
     where
         T: Clone,
@@ -198,7 +198,7 @@ impl<I: Id, T> IndexVec<I, T> {
         self.all.is_empty()
     }
 
-    /// Adds one at the end; answers its id.
+    /// Adds a value at the end; returns its id.
     pub fn push(&mut self, value: T) -> I {
         self.all.push(value);
         I::from_index(self.all.len() - 1)
@@ -225,17 +225,17 @@ impl<I: Id, T> IndexVec<I, T> {
         self.all.iter_mut()
     }
 
-    /// Each with its id.
+    /// Each value with its id.
     pub fn enumerate(&self) -> impl DoubleEndedIterator<Item = (I, &T)> + ExactSizeIterator + Clone {
         self.all.iter().enumerate().map(|(at, one)| (I::from_index(at), one))
     }
 
-    /// The id of the first that is such.
+    /// The id of the first value for which `is` holds.
     pub fn position(&self, is: impl FnMut(&T) -> bool) -> Option<I> {
         self.all.iter().position(is).map(I::from_index)
     }
 
-    /// Sets all of them to one value.
+    /// Sets all values to one.
     pub fn fill(&mut self, value: T)
     where
         T: Clone,
@@ -301,7 +301,7 @@ impl<'v, I, T> IntoIterator for &'v mut IndexVec<I, T> {
     }
 }
 
-/// Each value once, by the id that it got when it came first.
+/// Distinct values, each by the id that it got when it came first.
 #[derive(Debug, Clone)]
 pub(crate) struct Interned<I, T> {
     all: IndexSet<T, FxBuildHasher>,
@@ -342,7 +342,7 @@ impl<I: Id, T: Hash + Eq> Interned<I, T> {
         self.all.iter()
     }
 
-    /// Each with its id.
+    /// Each value with its id.
     pub fn enumerate(&self) -> impl Iterator<Item = (I, &T)> + Clone {
         self.all.iter().enumerate().map(|(at, one)| (I::from_index(at), one))
     }

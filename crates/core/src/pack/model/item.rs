@@ -1,4 +1,4 @@
-//! What a pool is asked to carry: so many pods of a class by one of its requirement sets.
+//! Pods that a pool is asked to carry: a number of a class by one of its requirement sets.
 
 use super::context::{Context, Selection};
 use super::ids::{ClassId, PoolId, SetId};
@@ -12,27 +12,27 @@ use crate::pack::place::planned_node::Candidate;
 pub(crate) struct PodsLeft(u32);
 
 impl PodsLeft {
-    /// So many.
+    /// A count of pods without a place.
     pub fn new(count: u32) -> Self {
         Self(count)
     }
 
-    /// How many there are.
+    /// Number of pods that have no place yet.
     pub fn count(self) -> u32 {
         self.0
     }
 
-    /// Whether all have their places.
+    /// True if all have their places.
     pub fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// So many have got their places.
+    /// Takes pods off that have got their places.
     pub fn placed(&mut self, count: u32) {
         self.0 -= count;
     }
 
-    /// No more are asked for than this.
+    /// Lowers the count to at most `most`.
     pub fn bound(&mut self, most: u32) {
         self.0 = self.0.min(most);
     }
@@ -43,11 +43,11 @@ impl PodsLeft {
 pub(crate) struct Item<'c> {
     pub class: ClassId,
     pub set: SetId,
-    /// What the set leaves of the pool.
+    /// The part of the pool that the set leaves.
     pub selection: &'c Selection,
-    /// What rules between pods chose for them.
+    /// The candidate that rules between pods chose for them.
     pub candidate: Candidate,
-    /// The ways of buying that the set and the place leave.
+    /// The offerings by which the set and the place allow a node to be bought.
     pub offering_bits: Mask,
     /// Pods not placed yet.
     pub left: PodsLeft,

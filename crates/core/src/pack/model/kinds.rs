@@ -1,5 +1,5 @@
-//! Nodes of a pool by which of its DaemonSets have no pod there: those that run on all nodes count on each, and what runs in
-//! one zone, on one kind of capacity or by one label of many takes no room on nodes that are pinned otherwise.
+//! Kinds of a pool's nodes by its DaemonSets that have no pod there: those that run on all nodes count on each, and one that
+//! runs in one zone, on one kind of capacity or by one label of many takes no room on nodes that are pinned otherwise.
 
 use std::cell::{Cell, OnceCell, RefCell};
 
@@ -9,7 +9,8 @@ use super::classes::Amounts;
 use super::ids::PoolId;
 use super::pools::{Fit, PoolView};
 
-/// So many kinds of nodes are told apart beside the pools themselves; on more of them all DaemonSets of the pool count.
+/// Largest number of kinds of nodes that are told apart beside the pools themselves; on more of them all DaemonSets of the pool
+/// count.
 const MOST_KINDS: usize = 256;
 
 /// Nodes of a pool on which the same DaemonSets run.
@@ -26,18 +27,18 @@ impl NodeKind {
     }
 }
 
-/// What each kind of nodes has for pods, computed when it is first asked for.
+/// Room of each kind of nodes for pods, computed when it is first asked for.
 #[derive(Debug)]
 pub(crate) struct Fits {
     all: Vec<OnceCell<Fit>>,
-    /// By pool and the DaemonSets, as bits, that are absent.
+    /// Kinds by pool and the DaemonSets, as bits, that are absent.
     known: RefCell<FxHashMap<(PoolId, u64), NodeKind>>,
     next: Cell<usize>,
     nothing: Amounts,
 }
 
 impl Fits {
-    /// For so many pools, of nodes with so many resources.
+    /// No kinds yet beside those of `pools` pools; `nothing` has a zero for each resource.
     pub fn new(pools: usize, nothing: Amounts) -> Self {
         let all = std::iter::repeat_with(OnceCell::new).take(pools + MOST_KINDS).collect();
         Self { all, known: RefCell::default(), next: Cell::new(pools), nothing }
@@ -58,14 +59,14 @@ impl Fits {
                 self.next.set(next + 1);
                 NodeKind { pool, fit: next }
             }
-            // Too many are told apart: less room is believed in than there is.
+            // Too many are told apart: less room is assumed than there is.
             None => NodeKind::any(pool),
         };
         self.known.borrow_mut().insert((pool, absent), kind);
         kind
     }
 
-    /// What nodes of a kind have for pods.
+    /// Room for pods on nodes of a kind.
     pub fn fit(&self, kind: NodeKind, view: &PoolView) -> &Fit {
         self.all[kind.fit].get_or_init(|| view.fit(0, &self.nothing))
     }

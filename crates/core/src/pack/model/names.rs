@@ -24,11 +24,11 @@ use crate::volumes::is_attachable;
 #[derive(Debug)]
 pub(crate) struct ResourceNames(pub Vec<String>, Vec<DaemonConflict>, Vec<DaemonAffinity>, FxHashSet<String>);
 
-/// What stands for all resources that nothing has: pods may name as many as they like.
+/// Name of the one resource that stands for all that nothing has: pods may name as many as they like.
 const LACKING: &str = "resources that no node has";
 
 impl ResourceNames {
-    /// Collects them.
+    /// Collects the resources of a problem.
     pub fn from_problem(
         problem: &Problem,
         pools: &IndexVec<PoolId, PoolView>,
@@ -66,7 +66,7 @@ impl ResourceNames {
         Self(names, conflicts, daemon_affinities, lacking)
     }
 
-    /// The place of what stands for all resources that nothing has, if a pod asks for any.
+    /// The place of the resource that stands for all that nothing has, if a pod asks for any.
     pub fn lacking(&self) -> Option<usize> {
         (!self.3.is_empty()).then(|| self.0.len() - 1)
     }
@@ -100,14 +100,14 @@ impl ResourceNames {
         amounts
     }
 
-    /// What a pod or a daemon requests; never negative.
+    /// Requests of a pod or a daemon; never negative.
     fn requested(&self, pod: &Pod) -> Amounts {
         let mut amounts = self.amounts(&pod.requests);
         amounts.iter_mut().for_each(|amount| *amount = (*amount).max(0));
         amounts
     }
 
-    /// What a pod, by index, takes of a node.
+    /// Amounts that a pod, by index, takes of a node.
     pub fn of_pod(&self, problem: &Problem, at: PodId) -> Amounts {
         let pod = &problem.pods[at];
         let mut amounts = self.requested(pod);
@@ -126,7 +126,7 @@ impl ResourceNames {
         amounts
     }
 
-    /// What a daemon takes of a node that may have labels: of the places of those that it keeps off all.
+    /// Amounts that a daemon takes of a node that may have labels: all places of pods that it keeps off.
     pub fn of_daemon(&self, daemon: usize, pod: &Pod, may_have: impl Fn(&str) -> bool) -> Amounts {
         let mut amounts = self.requested(pod);
         amounts[2] = 1;
@@ -135,7 +135,7 @@ impl ResourceNames {
         amounts
     }
 
-    /// What a node with so much has room for; attachments that it does not name have no bound.
+    /// Room of a node with these resources; attachments that it does not name have no bound.
     pub fn room(&self, resources: &Resources) -> Amounts {
         let room = |name: &String| match resources.find(name) {
             None if is_attachable(name) => UNBOUNDED,
@@ -149,15 +149,15 @@ impl ResourceNames {
         amounts
     }
 
-    /// What is written down as requested: attachments and ports are counted, but are no resource of a node.
+    /// Requests as they are written into a claim: attachments and ports are counted, but are no resource of a node.
     pub fn resources(&self, amounts: &[i64]) -> Resources {
         let named = self.named().iter().zip(amounts).filter(|(name, amount)| **amount != 0 && !is_attachable(name));
         named.map(|(name, amount)| (name.clone(), *amount)).collect()
     }
 }
 
-/// Takes those of the names out that neither an instance type nor a node has; attachments that nothing bounds as well, which
-/// bind nobody. What is taken out and binds is answered.
+/// Takes the names out that neither an instance type nor a node has, and attachments that nothing bounds, which bind nobody.
+/// Returns those taken out that bind.
 fn split_lacking(problem: &Problem, names: &mut BTreeSet<String>) -> FxHashSet<String> {
     if names.iter().all(|name| name == EPHEMERAL_STORAGE) {
         return FxHashSet::default();

@@ -10,20 +10,20 @@ pub(crate) fn float(amount: i64) -> f64 {
     amount as f64
 }
 
-/// What part of a whole amount another is. A whole of nothing counts as one, so that what asks for some of it is as large as
-/// it asks for, and what asks for nothing is no part.
+/// An amount as a part of a whole. A whole of nothing counts as one: the part is then the amount itself, and zero for an amount
+/// of nothing.
 #[inline]
 pub(crate) fn part_of(amount: i64, whole: i64) -> f64 {
     float(amount) / float(whole.max(1))
 }
 
-/// How many there are, as a number for means. No list is so long that digits are lost.
+/// A count, as a number for means. No list is so long that digits are lost.
 #[inline]
 pub(crate) fn float_of_count(count: usize) -> f64 {
     count as f64
 }
 
-/// The same for a sum of counts.
+/// A sum of counts, as a number for means.
 #[inline]
 pub(crate) fn float_of_total(count: u64) -> f64 {
     count as f64
@@ -42,7 +42,7 @@ pub(crate) fn rounded_down(count: f64) -> u32 {
     count as u32
 }
 
-/// How many there are of a list, as pods are counted. No list has more than 2^32.
+/// The length of a list as a count of pods. No list has more than 2^32.
 #[inline]
 pub(crate) fn count_of(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)

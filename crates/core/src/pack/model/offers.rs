@@ -16,7 +16,7 @@ use crate::requirements::{NodeSelectorRequirement, Requirement, Requirements};
 /// A set of offering bits.
 pub(crate) type Mask = u128;
 
-/// More distinct offering bits than this are not looked at; AWS has no region with half as many.
+/// Largest number of distinct offering bits; AWS has no region with half as many.
 pub(crate) const MOST_OFFERING_BITS: usize = 128;
 
 impl OfferingId {
@@ -26,14 +26,14 @@ impl OfferingId {
         1 << self.index()
     }
 
-    /// Whether a set has it.
+    /// True if a set has it.
     #[inline]
     pub fn is_in(self, mask: Mask) -> bool {
         mask & self.bit() != 0
     }
 }
 
-/// One way of buying: what it makes of a node's labels.
+/// One way of buying, with the labels that it gives a node.
 #[derive(Debug)]
 pub(crate) struct OfferingBit {
     pub zone: String,
@@ -42,14 +42,14 @@ pub(crate) struct OfferingBit {
     labels: Requirements,
 }
 
-/// All ways of buying, and what each type costs in each.
+/// All ways of buying, with the price of each type in each.
 #[derive(Debug)]
 pub(crate) struct Offers {
     pub offering_bits: IndexVec<OfferingId, OfferingBit>,
     /// Label keys that depend on the offering bit.
     pub keys: BTreeSet<String>,
     available: IndexVec<InstanceTypeId, Mask>,
-    /// By type, then by offering bit.
+    /// Dollars an hour by type, then by offering bit.
     price: Vec<f64>,
     /// The offering bits of reserved capacity.
     pub reserved: Mask,
@@ -65,18 +65,18 @@ pub(crate) struct Offers {
 pub(crate) struct Reservation {
     /// Its id; empty if it has none.
     pub id: String,
-    /// The ways of buying that are of it.
+    /// The offering bits that are of it.
     pub offering_bits: Mask,
-    /// How many instances of it are left; no bound if `None`.
+    /// Number of its instances that are left; no bound if `None`.
     pub left: Option<u32>,
 }
 
-/// What a set of offering bits comes to.
+/// Types and prices that a set of offering bits makes available.
 #[derive(Debug)]
 pub(crate) struct Bought {
     /// Types that are available in any of the offering bits.
     pub types: Bits,
-    /// For each type its lowest price in them.
+    /// For each type its lowest price in them, in dollars an hour.
     pub price: IndexVec<InstanceTypeId, f64>,
     /// The types by price, then by name.
     pub order: Vec<InstanceTypeId>,
@@ -95,7 +95,7 @@ impl OfferingBit {
     }
 }
 
-/// Whether an offering can be bought now, at a price that makes sense.
+/// True if an offering can be bought now, at a valid price.
 fn is_there(offering: &crate::Offering) -> bool {
     let priced = offering.price.is_finite() && offering.price >= 0.0;
     offering.available && priced && offering.reservation_capacity != Some(0)
@@ -147,7 +147,7 @@ impl Offers {
         offers
     }
 
-    /// Notes that an offering bit is of a reservation with so many instances left.
+    /// Notes that an offering bit is of a reservation that has `left` instances.
     fn reserve(&mut self, offering_bit: OfferingId, left: Option<u32>) {
         self.reserved |= offering_bit.bit();
         let id = self.offering_bits[offering_bit].reservation().unwrap_or_default();
@@ -244,7 +244,7 @@ impl Offers {
         mask
     }
 
-    /// The offering bits whose capacity type or zone is the one named.
+    /// The offering bits that pass a test.
     pub fn with(&self, test: impl Fn(&OfferingBit) -> bool) -> Mask {
         let all = self.offering_bits.enumerate().filter(|(_, offering_bit)| test(offering_bit));
         all.fold(0, |mask, (at, _)| mask | at.bit())
@@ -277,7 +277,7 @@ impl Offers {
         best
     }
 
-    /// What a set of offering bits comes to; computed once for each set.
+    /// Types and prices that a set of offering bits makes available; computed once for each set.
     pub fn bought(&self, mask: Mask, problem: &Problem) -> Rc<Bought> {
         if let Some(known) = self.by_mask.borrow().get(&mask) {
             return Rc::clone(known);

@@ -1,4 +1,4 @@
-//! Which instance types a planned node keeps as options.
+//! Choice of the instance types that a planned node keeps as options.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use crate::pack::place::planned_node::PlannedNode;
 use crate::problem::{MinValuesPolicy, Policy};
 use crate::requirements::Requirements;
 
-/// How many distinct values a node's types have to offer, in the order of the pool's `minValues`.
+/// Number of distinct values that a node's types have to offer, in the order of the pool's `minValues`.
 pub(crate) type Least = SmallVec<[u32; 2]>;
 
-/// Whether the types offer as many distinct values as the pool's `minValues` demand, or need not.
+/// True if the types offer as many distinct values as the pool's `minValues` demand, or need not.
 pub(crate) fn enough_values(context: &Context<'_>, pool: PoolId, types: &Bits, offering_bits: Mask) -> bool {
     let view = &context.pools[pool];
     view.min_values.is_empty()
@@ -25,7 +25,7 @@ pub(crate) fn enough_values(context: &Context<'_>, pool: PoolId, types: &Bits, o
         || enough_of(context, pool, types, offering_bits, &written(context, pool))
 }
 
-/// Whether the types offer so many.
+/// True if the types offer at least as many distinct values as `least` demands.
 pub(crate) fn enough_of(context: &Context<'_>, pool: PoolId, types: &Bits, offering_bits: Mask, least: &Least) -> bool {
     least.is_empty() || {
         // Each type's values are looked up by name.
@@ -40,8 +40,8 @@ pub(crate) fn enough_of(context: &Context<'_>, pool: PoolId, types: &Bits, offer
     }
 }
 
-/// What a node that is opened with types has to keep: what is written, or, where the best effort is asked for, what these
-/// types can offer of it.
+/// Numbers of values that a node which is opened with these types has to keep: the written ones or, with the best effort, as
+/// many of them as the types can offer.
 pub(crate) fn least_of(context: &Context<'_>, pool: PoolId, types: &Bits, offering_bits: Mask) -> Least {
     let least = written(context, pool);
     if least.is_empty() || context.problem.min_values_policy == MinValuesPolicy::Strict {
@@ -54,7 +54,7 @@ pub(crate) fn least_of(context: &Context<'_>, pool: PoolId, types: &Bits, offeri
     values.reached()
 }
 
-/// Lowers the `minValues` of a claim's requirements to what the types kept offer; says whether any was.
+/// Lowers the `minValues` of a claim's requirements to the number that the types kept offer; true if any was lowered.
 pub(crate) fn lower(
     context: &Context<'_>,
     planned: &PlannedNode,
@@ -85,18 +85,18 @@ fn written(context: &Context<'_>, pool: PoolId) -> Least {
     context.pools[pool].min_values.iter().map(|(_, least)| *least).collect()
 }
 
-/// The options of a node, and how many types are none for their price alone.
+/// The options of a node, and the number of types that are none for their price alone.
 pub(crate) struct Chosen {
     /// Instance types, cheapest first.
     pub kept: Vec<InstanceTypeId>,
-    /// As [`crate::pack::PlannedClaim::too_dear`] has it.
+    /// [`crate::pack::PlannedClaim::too_dear`].
     pub too_dear: usize,
 }
 
-/// The options of a planned node, cheapest first: common types where there are any. Under `cost` those that cost at most so
-/// many times the cheapest, and more, the next cheapest, until there are enough types in enough families; under
-/// `fewest-nodes` all. None costs more than the ceiling allows, nor do all together on average, unless `minValues` need it,
-/// and there are never more than the options' bound. A list that is `whole` was chosen already, and stays.
+/// The options of a planned node, cheapest first: common types where there are any. Under `cost` those near the price of the
+/// cheapest, and more, the next cheapest, until there are enough types in enough families; under `fewest-nodes` all. None costs
+/// more than the ceiling allows, nor do all together on average, unless `minValues` need it, and there are never more than the
+/// options' bound. A list that is `whole` was chosen already, and stays.
 pub(crate) fn choose(context: &Context<'_>, planned: &PlannedNode, policy: Policy, whole: bool) -> Chosen {
     let (pool, offering_bits) = (planned.pool, planned.offering_bits);
     let types = if whole { planned.types.clone() } else { common(context, planned) };
@@ -170,7 +170,7 @@ pub(crate) fn common(context: &Context<'_>, planned: &PlannedNode) -> Bits {
         leave_out(&mut types, special);
     }
     let mut unasked = uncommon.clone();
-    // Of the uncommon types those alone that are among these.
+    // Uncommon types count only if they are among these.
     unasked.and(&types);
     if !unasked.is_empty() {
         for at in unasked.clone().iter().filter(|at| is_named(context, planned, *at)) {
@@ -181,7 +181,7 @@ pub(crate) fn common(context: &Context<'_>, planned: &PlannedNode) -> Bits {
     types
 }
 
-/// Takes those out of the types unless there are no others.
+/// Takes `those` out of the types unless there are no others.
 fn leave_out(types: &mut Bits, those: &Bits) {
     let mut rest = types.clone();
     rest.without(those);
@@ -190,7 +190,7 @@ fn leave_out(types: &mut Bits, those: &Bits) {
     }
 }
 
-/// Whether the pool or a pod of the node lists a type by its name, its family or its generation.
+/// True if the pool or a pod of the node lists a type by its name, its family or its generation.
 fn is_named(context: &Context<'_>, planned: &PlannedNode, at: InstanceTypeId) -> bool {
     let sets = planned.shares.iter().map(|share| &context.sets[share.set]);
     let asked: Vec<_> = std::iter::once(&context.pools[planned.pool].requirements).chain(sets).collect();
@@ -231,7 +231,7 @@ impl Rare {
     }
 }
 
-/// Whether enough types in enough families can be spot among `types`, or spot is out of the question.
+/// True if enough types in enough families can be spot among `types`, or spot is out of the question.
 pub(crate) fn varied_enough(context: &Context<'_>, types: &Bits, offering_bits: Mask) -> bool {
     let spot = offering_bits & context.spot_bits();
     if spot == 0 {
@@ -249,7 +249,7 @@ pub(crate) fn varied_enough(context: &Context<'_>, types: &Bits, offering_bits: 
     })
 }
 
-/// Takes what offers a value still missing, cheapest first, and makes room at the dear end where there is none.
+/// Adds types that offer a value still missing, cheapest first, and makes room at the dear end where there is none.
 fn add_missing_values(
     values: &mut Values<'_, '_>,
     kept: &mut Vec<InstanceTypeId>,
@@ -283,7 +283,7 @@ impl<'c, 'a> Values<'c, 'a> {
         Self { context, offering_bits, demands }
     }
 
-    /// Adds a type; says whether it brought a value that was missing.
+    /// Adds a type; true if it brought a value that was missing.
     fn add(&mut self, at: InstanceTypeId) -> bool {
         let mut new = false;
         for (key, least, seen) in &mut self.demands {
@@ -308,7 +308,7 @@ impl<'c, 'a> Values<'c, 'a> {
         new
     }
 
-    /// How many of each are there, of those that are demanded; none where no type says anything of the key.
+    /// Number of values seen of each key, up to the demanded one; none where no type states the key.
     fn reached(&self) -> Least {
         let seen = self.demands.iter();
         seen.map(|(_, least, seen)| (*least).min(u32::try_from(seen.len()).unwrap_or(u32::MAX))).collect()

@@ -1,4 +1,4 @@
-//! What packing answers: the nodes to launch, what fits on nodes that are there, and what is left over and why.
+//! The answer of packing: nodes to launch, pods that fit on nodes that are there, and pods left over with the reasons.
 
 use std::sync::Arc;
 
@@ -11,25 +11,25 @@ use crate::problem::{Policy, Problem};
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::Resources;
 
-/// How to pack, beside what the pools say themselves.
+/// Settings of packing, beside those of the pools.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// What a node more is worth avoiding, in dollars an hour: part of the objective of `cost`, not of the price.
+    /// Worth of one node less, in dollars an hour: part of the objective of `cost`, not of the price.
     pub price_per_node: f64,
-    /// How many instance types a claim that may be spot keeps at least, where its pods allow.
+    /// Smallest number of instance types that a claim that may be spot keeps, where its pods allow.
     pub spot_types: usize,
-    /// In how many families these are at least.
+    /// Smallest number of families of these.
     pub spot_families: usize,
-    /// How many times the cheapest option's price an option kept may cost.
+    /// Largest price of an option that is kept for its price, as a multiple of the cheapest option's.
     pub price_spread: f64,
-    /// How many times the cheapest option's price any option may cost, those kept for variety among them.
+    /// Largest price of any option, those kept for variety among them, as a multiple of the cheapest option's.
     pub max_option_price: MaxOptionPrice,
-    /// How many instance types a claim names at most (spec core 3.10).
+    /// Largest number of instance types that a claim names (spec core 3.10).
     pub most_types: usize,
-    /// Whether `ScheduleAnyway` spread over hosts with a `maxSkew` of ten or more bounds what a new node holds, as long as
+    /// True if `ScheduleAnyway` spread over hosts with a `maxSkew` of ten or more bounds what a new node holds, as long as
     /// nothing is left over for it.
     pub soft_spread_on_new_nodes: bool,
-    /// What to aim at in every pool, whatever the pools say: for a comparison.
+    /// Policy that replaces those of all pools: for a comparison.
     pub policy: Option<Policy>,
     /// The bound on the work, in steps; by the problem's size where it is not given.
     pub most_steps: Option<u64>,
@@ -51,14 +51,14 @@ impl Default for Options {
     }
 }
 
-/// The answer. Pods, pools, nodes and instance types are named by their index in the problem.
+/// The answer of packing. Pods, pools, nodes and instance types are named by their index in the problem.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Packing {
     /// The nodes to launch.
     pub claims: Vec<PlannedClaim>,
-    /// Existing nodes, in the problem's order, that take pods, and which.
+    /// Existing nodes, in the problem's order, with the pods that they take.
     pub on_existing: Vec<(usize, Vec<usize>)>,
-    /// Pods left over, and why.
+    /// Pods left over, with the reason of each.
     pub unscheduled: Vec<(usize, Arc<Reason>)>,
     /// Dollars an hour if each claim gets its cheapest option.
     pub total_price: f64,
@@ -73,14 +73,14 @@ pub struct Packing {
 pub struct DaemonNotCounted {
     /// Its index among the problem's.
     pub daemon: usize,
-    /// The pools, by index, on whose nodes it does not count; all of them where it is none.
+    /// Indices of the pools on whose nodes it does not count; empty if it counts in no pool.
     pub pools: Vec<usize>,
-    /// Why.
+    /// The reason, as a sentence.
     pub why: String,
 }
 
 impl DaemonNotCounted {
-    /// As one sentence.
+    /// Says it in one sentence, with its pools and its reason.
     #[must_use]
     pub fn sentence(&self, problem: &Problem) -> String {
         let pod = &problem.daemon_pods[self.daemon];
@@ -101,16 +101,16 @@ pub struct PlannedClaim {
     pub pool: usize,
     /// The pods planned on it.
     pub pods: Vec<usize>,
-    /// What these and its daemons request, `pods` included.
+    /// Requests of these pods and of its daemons, `pods` included.
     pub requests: Resources,
     /// All that the node has to be: the pool's requirements and labels, its pods', the instance types, and capacity
     /// type and zone as far as they are open.
     pub requirements: Vec<NodeSelectorRequirement>,
-    /// Whether `minValues` of its pool have been lowered in these.
+    /// True if `minValues` of its pool have been lowered in these.
     pub min_values_relaxed: bool,
     /// The instance types that it may be, cheapest first.
     pub options: Vec<LaunchOption>,
-    /// How many instance types that could carry the pods are no options because they cost more than [`MaxOptionPrice`]
+    /// Number of instance types that could carry the pods and are no options because they cost more than [`MaxOptionPrice`]
     /// allows, alone or on average, where variety wanted more options than there are; otherwise 0.
     pub too_dear: usize,
     /// The zone in which the first option is cheapest.

@@ -1,4 +1,4 @@
-//! A NodePool compiled: what its nodes are, which instance types they may be and what these have for pods.
+//! A NodePool compiled: the requirements of its nodes, the instance types that they may be, and the room of these for pods.
 
 use std::collections::BTreeSet;
 
@@ -28,18 +28,18 @@ pub(crate) struct PoolView {
     pub labels: BTreeSet<String>,
     /// The instance types that its nodes may be.
     pub types: Bits,
-    /// The ways of buying them.
+    /// The offerings by which they can be bought.
     pub offering_bits: Mask,
     /// The DaemonSets on its nodes.
     pub daemons: PoolDaemons,
-    /// What each type has for pods and DaemonSets.
+    /// Room of each type for pods and DaemonSets, by type, then by resource.
     whole: Vec<i64>,
-    /// Keys for which the types kept must offer so many values.
+    /// Keys of `minValues`, each with the number of values that the types kept must offer.
     pub min_values: Vec<(String, u32)>,
     pub limits: LimitsLeft,
-    /// Whether each of its nodes has to be all its types at once ([`Policy::NodeGroups`]).
+    /// True if each of its nodes has to be all its types at once ([`Policy::NodeGroups`]).
     pub is_group: bool,
-    /// Why it can have no node at all.
+    /// The reason why it can have no node at all.
     pub broken: Option<String>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn pools_in_order(problem: &Problem) -> IndexVec<PoolId, PoolView> {
     order.into_iter().map(|index| PoolView::from_problem(problem, index)).collect()
 }
 
-/// What a node of the pool is for certain or may be.
+/// Requirements of a pool, its labels, its name and its node class among them.
 pub(crate) fn requirements_of(pool: &Pool) -> Result<Requirements, crate::requirements::RequirementError> {
     let mut all = Requirements::from_written(&pool.requirements)?;
     all.intersect(&Requirements::from_labels(&pool.labels));
@@ -124,7 +124,7 @@ impl PoolView {
         left_out
     }
 
-    /// What nodes have for pods on which some of the DaemonSets, as bits, are absent.
+    /// Room for pods on nodes from which some of the DaemonSets, as bits, are absent.
     pub fn fit(&self, absent: u64, nothing: &Amounts) -> Fit {
         let count = self.whole.len() / nothing.len().max(1);
         let daemons = self.daemons.taken(absent, &self.types, count, nothing);
@@ -140,18 +140,18 @@ impl PoolView {
         })
     }
 
-    /// What a type has for pods and DaemonSets.
+    /// Room of a type for pods and DaemonSets.
     pub fn whole(&self, at: InstanceTypeId, width: usize) -> &[i64] {
         &self.whole[at.index() * width..(at.index() + 1) * width]
     }
 }
 
-/// What nodes of a pool have for pods, daemons taken off.
+/// Room of a pool's nodes for pods, daemons taken off.
 #[derive(Debug)]
 pub(crate) struct Fit {
     width: usize,
     room: Vec<i64>,
-    /// What daemons take, by type; empty when there are none.
+    /// Requests of daemons, by type; empty when there are none.
     pub daemons: IndexVec<InstanceTypeId, Amounts>,
     ranks: Vec<Ranks>,
     /// Types on which something is below zero already.
@@ -176,7 +176,7 @@ impl Fit {
         Self { width, room, daemons, ranks, never: (!never.is_empty()).then_some(never) }
     }
 
-    /// Keeps the types that hold so much.
+    /// Keeps the types that hold these requests.
     pub fn retain_fitting(&self, requests: &[i64], types: &mut Bits) {
         for (ranks, amount) in self.ranks.iter().zip(requests) {
             if *amount > 0 {
@@ -188,7 +188,7 @@ impl Fit {
         }
     }
 
-    /// What a type has for pods.
+    /// Room of a type for pods.
     pub fn room(&self, at: InstanceTypeId) -> &[i64] {
         let first = at.index() * self.width;
         &self.room[first..first + self.width]

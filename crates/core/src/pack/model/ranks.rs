@@ -1,20 +1,20 @@
-//! Which instance types have at least so much of a resource: by rank, without looking at the types.
+//! Instance types that have at least an amount of a resource: by rank, without looking at the types.
 
 use super::bits::Bits;
 use super::ids::InstanceTypeId;
 
-/// The types in order of one resource. Sets of "this much or more" are kept at every so many ranks, so that memory
-/// stays linear in the number of types.
+/// The types in order of one resource. Sets of "this much or more" are kept at every `stride` ranks, so that memory stays
+/// linear in the number of types.
 #[derive(Debug)]
 pub(crate) struct Ranks {
     /// Amount and type, ascending.
     order: Vec<(i64, InstanceTypeId)>,
     stride: usize,
-    /// At `i`: the types at rank `i * stride` and above.
+    /// Sets of types by rank: the one at `i` has those at rank `i * stride` and above.
     suffixes: Vec<Bits>,
 }
 
-/// No more sets than this are kept for a resource.
+/// Largest number of sets that are kept for a resource.
 const MOST_SETS: usize = 64;
 
 impl Ranks {

@@ -10,15 +10,15 @@ use super::options::enough_values;
 use crate::pack::limits::LimitsLeft;
 use crate::pack::place::planned_node::PlannedNode;
 
-/// What is left of each reservation while packing, whichever pool uses it.
+/// Instances that are left of each reservation while packing, whichever pool uses it.
 #[derive(Debug, Clone)]
 pub(crate) struct Reservations {
     all: Vec<Reservation>,
-    /// The ways of buying without those of reservations that are used up.
+    /// The offering bits without those of reservations that are used up.
     open: Mask,
 }
 
-/// What new nodes may be made of: pools' limits, and the ways of buying that are left.
+/// Bounds on new nodes: the pools' limits, and the offering bits that are left.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room<'p> {
     pub limits: &'p IndexVec<PoolId, LimitsLeft>,
@@ -30,24 +30,24 @@ impl Reservations {
         Self { all: offers.reservations.clone(), open: offers.all() }
     }
 
-    /// The ways of buying without those of reservations that are used up.
+    /// The offering bits without those of reservations that are used up.
     pub fn open(&self) -> Mask {
         self.open
     }
 
-    /// Whether any reservation has no instance left for a node that could use one.
+    /// True if any reservation has no instance left for a node that could use one.
     pub fn are_short(&self) -> bool {
         self.all.iter().any(|one| one.left == Some(0))
     }
 
-    /// Nothing more is planned in these ways.
+    /// Closes offering bits: nothing more is planned in them.
     pub fn close(&mut self, offering_bits: Mask) {
         self.open &= !offering_bits;
     }
 
-    /// Settles which reservation a planned node is of, and takes an instance of it: the one whose instance type costs
-    /// least. Where the pool's `minValues` ask for more types than that, it holds every reservation that would do, so that
-    /// whichever it gets is there. `None` when nothing is left for it.
+    /// Settles the reservation of a planned node, and takes an instance of it: the one whose instance type costs least. Where
+    /// the pool's `minValues` ask for more types than that, it holds every reservation that would do, so that whichever it gets
+    /// is there. `None` when nothing is left for it.
     pub fn hold(&mut self, context: &Context<'_>, planned: &PlannedNode) -> Option<PlannedNode> {
         let held = self.narrowed(context, planned)?;
         for one in self.all.iter_mut().filter(|one| one.offering_bits & held.offering_bits != 0) {
@@ -72,7 +72,7 @@ impl Reservations {
         })
     }
 
-    /// Asks for no more of the items than what is left of the reservations could carry of each.
+    /// Lowers the pods left of each item to what the rest of the reservations could carry of it.
     pub fn bound(&self, context: &Context<'_>, pool: PoolId, items: &mut [Item<'_>]) {
         for item in items {
             let requests = &context.classes[item.class].requests;
@@ -91,7 +91,7 @@ impl Reservations {
         }
     }
 
-    /// What is used up of what a pod could have had, in words.
+    /// Describes the reservations of these offering bits that are used up; `None` if there are none.
     pub fn describe(&self, offering_bits: Mask) -> Option<String> {
         let used = self.all.iter().filter(|one| one.left == Some(0) && one.offering_bits & offering_bits != 0);
         let named: Vec<&str> = used.map(|one| if one.id.is_empty() { "without an id" } else { &one.id }).collect();
@@ -100,7 +100,7 @@ impl Reservations {
     }
 }
 
-/// What to try one after the other: reserved capacity, then what is bought.
+/// Parts to try one after the other: reserved capacity, then what is bought.
 pub(crate) fn in_order(offers: &Offers, offering_bits: Mask) -> impl Iterator<Item = Mask> + use<> {
     [offering_bits & offers.reserved, offering_bits & !offers.reserved].into_iter().filter(|part| *part != 0)
 }

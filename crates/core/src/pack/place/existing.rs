@@ -1,4 +1,5 @@
-//! Nodes that are there are filled first: initialized ones, then by name (spec core 3.4); what is not launched yet, the least first.
+//! Filling of nodes that are there: initialized ones first, then by name (spec core 3.4); claims that are not launched, the
+//! smallest first.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,9 +18,9 @@ use crate::problem::ExistingNode;
 use crate::requirements::{Requirement, Requirements};
 use crate::resources;
 
-/// What reading a node takes, in steps.
+/// Work to read a node, in steps.
 const A_NODE: usize = 4;
-/// So many host ports of a bound pod are read in a step.
+/// Number of host ports of a bound pod that are read in one step of work.
 const PORTS_A_STEP: usize = 4;
 
 /// A node with what is free on it.
@@ -75,7 +76,7 @@ impl<'a> Free<'a> {
         Self { id, node, labels, room, tally, volumes }
     }
 
-    /// How many more pods of a class fit.
+    /// Number of further pods of a class that fit.
     pub(in crate::pack) fn holds(&self, class: &Class) -> i64 {
         if class.shared.is_empty() {
             return holds(&self.room, &class.requests);
@@ -84,14 +85,14 @@ impl<'a> Free<'a> {
         holds(&self.room_beside(class), &class.requests)
     }
 
-    /// What is left beside the volumes that a class shares and that are not attached yet.
+    /// Room that is left beside the volumes that a class shares and that are not attached yet.
     fn room_beside(&self, class: &Class) -> Vec<i64> {
         let mut missing = vec![0; self.room.len()];
         self.volumes.add_missing(&class.shared, &mut missing);
         self.room.iter().zip(missing).map(|(room, missing)| room.saturating_sub(missing)).collect()
     }
 
-    /// Whether its taints and labels are what an alternative of a class asks for.
+    /// True if its taints and labels suit an alternative of a class.
     pub(in crate::pack) fn suits(&self, context: &Context<'_>, class: &Class, tier: TierId) -> bool {
         let ClassAlternative { set, forgiving } = class.alternatives[tier];
         let example = class.example(context.problem);
@@ -116,14 +117,14 @@ impl<'a> Free<'a> {
     }
 }
 
-/// Which of the existing nodes are meant.
+/// The stage of existing nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Those that are ready for pods.
+    /// Nodes that are ready for pods.
     Initialized,
-    /// Those that are on their way.
+    /// Nodes that are on their way.
     Coming,
-    /// All.
+    /// All nodes.
     Any,
 }
 
@@ -145,12 +146,12 @@ impl<'a> Existing<'a> {
         Self(free_nodes(context))
     }
 
-    /// Whether any node is on its way.
+    /// True if any node is on its way.
     pub fn any_coming(&self) -> bool {
         self.0.iter().any(|free| !free.node.initialized)
     }
 
-    /// Places pods of a class, alternative by alternative and node by node: which node takes how many.
+    /// Places pods of a class, alternative by alternative and node by node; returns the nodes with the number that each takes.
     pub fn fill(&mut self, context: &Context<'_>, at: ClassId, stage: Stage, left: &mut u32) -> Vec<(NodeId, u32)> {
         let mut placed = Vec::new();
         if self.0.is_empty() {
@@ -181,7 +182,7 @@ impl<'a> Existing<'a> {
         placed
     }
 
-    /// Places one pod of a class that zonal rules speak of: the first node that takes it.
+    /// Places one pod of a class that zonal rules speak of: on the first node that takes it.
     pub fn take_one(&mut self, context: &Context<'_>, at: ClassId, domains: &mut Domains<'_, '_>) -> Option<NodeId> {
         let class = &context.classes[at];
         if !self.worth_relaxing(context, class, Stage::Any) {
@@ -206,8 +207,8 @@ impl<'a> Existing<'a> {
         None
     }
 
-    /// Whether any of these nodes may hold a pod of a class by what it requires, rules between pods apart. Where none does, what
-    /// it prefers is not given up one after the other.
+    /// True if any of these nodes may hold a pod of a class by what it requires, rules between pods apart. Where none does,
+    /// what it prefers is not given up one after the other.
     fn worth_relaxing(&self, context: &Context<'_>, class: &Class, stage: Stage) -> bool {
         if class.hard.is_empty() {
             return true;
@@ -219,20 +220,20 @@ impl<'a> Existing<'a> {
         })
     }
 
-    /// Whether any of the chosen nodes has what one pod of a class asks of it, rules between pods apart.
+    /// True if any of the chosen nodes suits and has room for one pod of a class, rules between pods apart.
     pub fn may_hold(&self, context: &Context<'_>, at: ClassId, chosen: impl Fn(NodeId) -> bool) -> bool {
         let class = &context.classes[at];
         let mut open = self.0.iter().filter(|free| context.work(1) && chosen(free.id) && free.holds(class) > 0);
         open.any(|free| class.alternatives.ids().any(|tier| free.suits(context, class, tier)))
     }
 
-    /// Whether any node holds a pod of a group.
+    /// True if any node holds a pod of a group.
     pub fn holds(&self, group: GroupId) -> bool {
         self.0.iter().any(|free| free.tally.held(group) > 0)
     }
 }
 
-/// Whether a node with these labels is what is wanted: every key there, or allowed to be absent.
+/// True if a node with these labels satisfies the requirements: every key there, or allowed to be absent.
 pub(crate) fn satisfies(labels: &Requirements, wanted: &Requirements) -> bool {
     wanted.iter().all(|(key, requirement)| match labels.get(key).and_then(Requirement::single) {
         Some(value) => requirement.has(value),
@@ -240,7 +241,7 @@ pub(crate) fn satisfies(labels: &Requirements, wanted: &Requirements) -> bool {
     })
 }
 
-/// How many more pods fit.
+/// Number of further pods that fit.
 fn holds(room: &[i64], requests: &[i64]) -> i64 {
     // A node that is overfull takes nothing, not even what asks for none of what is short.
     if room.iter().any(|amount| *amount < 0) {
@@ -254,8 +255,8 @@ fn is_fargate(node: &ExistingNode) -> bool {
     node.labels.get(labels::COMPUTE_TYPE).is_some_and(|kind| kind == "fargate")
 }
 
-/// Of a NodeClaim that is not launched, as an earlier leader leaves it: what it was planned for is what it asks for, and no
-/// more. The largest pods come first and find the least that takes them, so that what was planned together finds its places
+/// Sort key of a NodeClaim that is not launched, as an earlier leader leaves it: it was planned for what it asks for, and no
+/// more. The largest pods come first and find the smallest that takes them, so that what was planned together finds its places
 /// again; by name, a large pod may take what many small ones were to have. Others keep Karpenter's order (spec core 3.4).
 fn size_asked_for(node: &ExistingNode) -> Option<(i64, i64)> {
     let launched = node.initialized || node.labels.contains_key(labels::INSTANCE_TYPE);

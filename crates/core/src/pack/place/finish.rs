@@ -14,13 +14,13 @@ use crate::pack::model::plan::{LaunchOption, PlannedClaim};
 use crate::problem::Policy;
 use crate::requirements::{Requirement, Requirements};
 
-/// What writing a claim takes, in steps, beside its types.
+/// Work to write a claim, in steps, beside its types.
 const CLAIM: usize = 50;
 
-/// Writes claims, and remembers what it wrote for nodes that differ only in which pods they hold.
+/// Writes claims, and remembers what it wrote for nodes that differ only in their pods.
 pub(crate) struct Finisher<'c, 'a> {
     context: &'c Context<'a>,
-    /// By pool and the distinct requirement sets of its pods.
+    /// Requirements by pool and the distinct requirement sets of its pods.
     bases: FxHashMap<(PoolId, Vec<SetId>), Rc<Requirements>>,
 }
 
@@ -34,7 +34,7 @@ impl<'c, 'a> Finisher<'c, 'a> {
         self.claim_of(planned, policy, false)
     }
 
-    /// The same for a node whose types are its options, all of them.
+    /// The claim of a node whose types are its options, all of them; without its pods.
     pub fn claim_of_all(&mut self, planned: &PlannedNode, policy: Policy) -> Option<PlannedClaim> {
         self.claim_of(planned, policy, true)
     }
@@ -93,7 +93,7 @@ impl<'c, 'a> Finisher<'c, 'a> {
             .clone()
             .map(|(_, offering_bit)| (offering_bit.zone.as_str(), offering_bit.capacity_type.as_str()))
             .unzip();
-        // Only what an option can be bought as: a pool may allow spot where none of these types has it.
+        // Capacity types are those of the options alone: a pool may allow spot where none of these types has it.
         all.add(labels::CAPACITY_TYPE, Requirement::one_of(capacity_types));
         let held: BTreeSet<&str> =
             offering_bits.clone().filter_map(|(_, offering_bit)| offering_bit.reservation()).collect();

@@ -1,4 +1,4 @@
-//! Pods on nodes: which pool takes them, what is there already, what a planned node holds.
+//! Pods on nodes: the choice of a pool, nodes that are there already, and nodes that are planned.
 
 pub(in crate::pack) mod assign;
 pub(in crate::pack) mod existing;

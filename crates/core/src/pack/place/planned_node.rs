@@ -1,4 +1,4 @@
-//! A node being planned: what it holds and what it may still be.
+//! A node being planned: the pods on it and the types that it may still be.
 
 use smallvec::SmallVec;
 
@@ -15,13 +15,13 @@ use crate::pack::model::numbers::count_of;
 use crate::pack::model::offers::Mask;
 use crate::pack::model::options::{Least, enough_of, least_of};
 
-/// What putting pods on a planned node takes, in steps.
+/// Work to put pods on a planned node, in steps.
 const PUT: usize = 4;
-/// How many shares of a node, or resources, one step handles.
+/// Number of shares of a node, or of resources, that one step of work handles.
 const SHARES_A_STEP: usize = 16;
 const RESOURCES_A_STEP: usize = 8;
 
-/// What rules between pods chose for a pod: one of its class's alternatives, and a bin.
+/// The choice of rules between pods for a pod: one of its class's alternatives, and a bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Candidate {
     pub tier: TierId,
@@ -33,18 +33,18 @@ impl Candidate {
     pub const ANYWHERE: Self = Self { tier: TierId::LAST, bin: BinId::LAST };
 }
 
-/// So many pods of a class, placed by one of its requirement sets.
+/// A number of pods of a class, placed by one of its requirement sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Share {
     pub class: ClassId,
     pub set: SetId,
-    /// What rules between pods chose, or [`Candidate::ANYWHERE`].
+    /// The choice of rules between pods, or [`Candidate::ANYWHERE`].
     pub candidate: Candidate,
     pub count: u32,
 }
 
 impl Share {
-    /// The same as pods in a bin.
+    /// The share as pods in a bin.
     pub fn placed(&self) -> PodsInBin {
         PodsInBin { class: self.class, bin: self.candidate.bin, count: self.count }
     }
@@ -56,19 +56,19 @@ pub(crate) struct PlannedNode {
     /// Its pool, by place in the context.
     pub pool: PoolId,
     pub shares: SmallVec<[Share; 4]>,
-    /// What its pods request.
+    /// Requests of its pods together.
     pub requests: Amounts,
     /// The types that it may be.
     pub types: Bits,
-    /// The ways of buying it.
+    /// The offerings by which it can be bought.
     pub offering_bits: Mask,
     /// The DaemonSets of its pool, as bits, that have no pod on it.
     absent: u64,
     pub joint: JointId,
-    /// What rules whose domain is the node count on it.
+    /// Pods on it as counted by rules whose domain is the node.
     pub tally: Tally,
     volumes: Attached,
-    /// How many distinct values its types have to offer (`minValues`), once its first pod has decided it.
+    /// Numbers of distinct values that its types have to offer (`minValues`), once its first pod has decided them.
     least: Option<Least>,
 }
 
@@ -89,7 +89,7 @@ impl PlannedNode {
         }
     }
 
-    /// The same node as one of fewer types, bought in fewer ways.
+    /// The same node with these types and offering bits, which are fewer.
     pub fn narrowed(&self, types: Bits, offering_bits: Mask) -> Self {
         Self { types, offering_bits, ..self.clone() }
     }
@@ -99,7 +99,7 @@ impl PlannedNode {
         context.kind(self.pool, self.absent, self.offering_bits)
     }
 
-    /// Adds pods if the node can still be something afterwards; says whether it could.
+    /// Adds pods if some type still holds them and all rules allow it; true if it did.
     pub fn add(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> bool {
         let rules = context.node_rules(item.class);
         context.work(self.tally.work(rules))
@@ -107,7 +107,7 @@ impl PlannedNode {
             && self.put(context, item, count)
     }
 
-    /// Adds so many pods, or fewer where volumes that they share take what is left; says how many, which is never more.
+    /// Adds `count` pods, or fewer where volumes that they share take what is left; returns their number, which is never more.
     pub fn add_most(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> u32 {
         let shared = count_of(context.classes[item.class].shared.len());
         let tries = if shared > 0 { 4 } else { 1 };
@@ -172,7 +172,7 @@ impl PlannedNode {
         true
     }
 
-    /// What `minValues` come to for a node that is opened with one pod of an item.
+    /// Numbers of `minValues` for a node that is opened with one pod of an item.
     fn least_with(&self, context: &Context<'_>, item: &Item<'_>) -> Least {
         if context.pools[self.pool].min_values.is_empty() {
             return Least::new();
@@ -186,13 +186,13 @@ impl PlannedNode {
         least_of(context, self.pool, &types, offering_bits)
     }
 
-    /// Whether it may be these types as far as `minValues` go.
+    /// True if it may be these types as far as `minValues` go.
     pub fn may_be(&self, context: &Context<'_>, types: &Bits) -> bool {
         let least = self.least.as_ref();
         !types.is_empty() && least.is_none_or(|least| enough_of(context, self.pool, types, self.offering_bits, least))
     }
 
-    /// How many pods it holds.
+    /// Number of pods that it holds.
     pub fn pods(&self) -> u32 {
         self.shares.iter().map(|share| share.count).sum()
     }

@@ -1,9 +1,9 @@
-//! Pods that are still to come have had their part in choosing nodes; the answer is about those that wait.
+//! Pods that are still to come have had their part in the choice of nodes; the answer is about those that wait.
 
 use crate::pack::model::plan::{Packing, PlannedClaim};
 use crate::problem::Problem;
 
-/// Takes them out of an answer, and the nodes that are for them alone.
+/// Takes pods that are to come out of an answer, and the nodes that are for them alone.
 pub(crate) fn taken_out(problem: &Problem, mut packing: Packing) -> Packing {
     let waits = |pod: &usize| !problem.pods[*pod].to_come;
     if problem.pods.iter().all(|pod| !pod.to_come) {

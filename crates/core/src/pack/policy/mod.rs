@@ -1,4 +1,4 @@
-//! Which nodes a pool gets for its pods: one file or folder a policy.
+//! Nodes that a pool gets for its pods: one file or folder a policy.
 
 pub(in crate::pack) mod cost;
 pub(in crate::pack) mod fewest;

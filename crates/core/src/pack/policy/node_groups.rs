@@ -52,7 +52,7 @@ fn fill(context: &Context<'_>, planned: &mut PlannedNode, item: &mut Item<'_>) {
     }
 }
 
-/// More nodes than this no group is filled up to.
+/// Largest number of nodes by which a group is filled up.
 const MOST_MISSING: usize = 1000;
 
 /// Empty nodes of groups that have fewer than their least.

@@ -1,4 +1,4 @@
-//! Which nodes one pool gets for the pods that it takes: by its policy, and fewer where a limit leaves too few.
+//! Nodes that one pool gets for the pods that it takes: by its policy, and fewer where a limit leaves too few.
 
 use super::{cost, fewest, node_groups};
 use crate::pack::limits::LimitsLeft;
@@ -14,7 +14,7 @@ pub(in crate::pack) fn policy_of(context: &Context<'_>, pool: PoolId) -> Policy 
     context.problem.node_pools[context.pools[pool].index].policy
 }
 
-/// Nodes of one pool for the items, by the pool's policy, and how often each.
+/// Nodes of one pool for the items, by the pool's policy, with the number of each.
 pub(in crate::pack) fn nodes(
     context: &Context<'_>,
     pool: PoolId,
@@ -28,9 +28,10 @@ pub(in crate::pack) fn nodes(
     }
 }
 
-/// Prices of a node, in those of the mean node, that are tried where a limit leaves too few nodes for the cheapest.
+/// Surcharges on a node, as multiples of the mean node's price, that are tried where a limit leaves too few nodes for the
+/// cheapest.
 const DEARER_NODES: [f64; 3] = [1.0, 6.0, 40.0];
-/// How often the price between too many nodes and few enough is halved.
+/// Number of times that the interval between too many nodes and few enough is halved.
 const HALVINGS: usize = 2;
 
 /// The cheapest nodes for the items; where a limit leaves too few nodes for those, the cheapest found of fewer.

@@ -1,4 +1,4 @@
-//! Which pods of a class a node gets: equal pods are told apart only here, when they are assigned.
+//! Assignment of a class's pods to nodes: equal pods are told apart only here.
 
 use crate::pack::model::classes::Class;
 use crate::pack::model::ids::{ClassId, IndexVec};
@@ -11,7 +11,7 @@ pub(super) struct PodAssigner<'c> {
 }
 
 impl<'c> PodAssigner<'c> {
-    /// With all pods still to be assigned.
+    /// An assigner with all pods still to be assigned.
     pub fn new(classes: &'c IndexVec<ClassId, Class>) -> Self {
         Self { next: IndexVec::from_elem(0, classes.len()), classes }
     }

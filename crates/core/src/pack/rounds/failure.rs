@@ -1,10 +1,10 @@
-//! Why a packing has no answer.
+//! The error of a packing that has no answer.
 
 use std::any::Any;
 
 use thiserror::Error;
 
-/// Why a packing has no answer.
+/// The reason why a packing has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PackingError {
     /// It takes more work than a problem of its size may.
@@ -13,15 +13,15 @@ pub enum PackingError {
         /// The bound, by the problem's size.
         steps: u64,
     },
-    /// The solver panicked, and whoever asked it caught that.
+    /// The solver panicked, and its caller caught that.
     #[error("packing panics: {message}")]
     Panic {
-        /// What the panic says.
+        /// The panic's message.
         message: String,
     },
 }
 
-/// A panic's message is quoted up to so many characters.
+/// Largest number of characters of a panic's message that are quoted.
 const MOST_OF_A_MESSAGE: usize = 200;
 
 impl PackingError {

@@ -24,12 +24,12 @@ use crate::pack::policy::cost::cheapest;
 use crate::pack::rounds::solve::RoundPlan;
 use crate::problem::Policy;
 
-/// So many times a planned node is looked at for room: the bound on work.
+/// Largest number of looks at planned nodes for room: the bound on work.
 const MOST_LOOKS: usize = 200_000;
-/// So many looks are a step.
+/// Number of looks that are one step of work.
 const LOOKS_A_STEP: usize = 16;
 
-/// What is left on a planned node that has become the cheapest of its types.
+/// Room that is left on a planned node that has become the cheapest of its types.
 struct Hole {
     price: f64,
     room: Amounts,
@@ -42,7 +42,7 @@ impl Hole {
         Some(Self { price, room: room.map(|(have, taken)| have.saturating_sub(*taken)).collect() })
     }
 
-    /// How many pods fit that request so much.
+    /// Number of pods with these requests that fit.
     fn holds(&self, requests: &[i64]) -> u32 {
         let each = requests.iter().zip(&self.room).filter(|(asked, _)| **asked > 0);
         let each = each.map(|(asked, have)| (have / asked).max(0)).min();
@@ -57,7 +57,7 @@ struct Moved {
     to: Share,
 }
 
-/// Planned nodes as they would be with the pods of one that is given up, and which pods move.
+/// Planned nodes as they would be with the pods of one that is given up, and the pods that move.
 #[derive(Default)]
 struct Moves {
     grown: BTreeMap<usize, PlannedNode>,
@@ -105,13 +105,13 @@ impl<'c> RoundPlan<'c, '_> {
         }
     }
 
-    /// Whether a planned node is of a pool that looks for the lowest price, and bought.
+    /// True if a planned node is of a pool that looks for the lowest price, and bought.
     fn may_take(&self, node: usize) -> bool {
         let planned = &self.planned_nodes[node];
         self.policy(planned.pool) == Policy::Cost && planned.offering_bits & self.context.offers.reserved == 0
     }
 
-    /// Whether all its pods could be elsewhere as far as rules go, and one of them is there by what it merely prefers.
+    /// True if all its pods could be elsewhere as far as rules go, and one of them is there by what it merely prefers.
     fn is_opened_softly(&self, node: usize) -> bool {
         let shares = &self.planned_nodes[node].shares;
         self.may_take(node)
@@ -130,7 +130,7 @@ impl<'c> RoundPlan<'c, '_> {
         !class.hard.is_empty() && !class.hard.iter().any(hard)
     }
 
-    /// Whether a class has soft rules, and nothing binds its pods' domains: neither its own hard rules nor those of others.
+    /// True if a class has soft rules, and nothing binds its pods' domains: neither its own hard rules nor those of others.
     fn is_movable(&self, class: ClassId) -> bool {
         let part = &self.context.topology.of_class[class];
         !self.context.classes[class].hard.is_empty()
@@ -139,7 +139,7 @@ impl<'c> RoundPlan<'c, '_> {
             && part.meant.iter().all(|group| !self.domains.is_stated(*group))
     }
 
-    /// Whether it is the only node in a domain over which its pods would rather be spread.
+    /// True if it is the only node in a domain over which its pods would rather be spread.
     fn keeps_a_domain(&self, node: usize) -> bool {
         let topology = &self.context.topology;
         let shares = &self.planned_nodes[node].shares;
@@ -154,7 +154,7 @@ impl<'c> RoundPlan<'c, '_> {
         })
     }
 
-    /// Where all pods of a node find room; none if any does not.
+    /// The moves by which all pods of a node find room; `None` if any does not.
     fn moves(&self, node: usize, holes: &[Option<Hole>], looks: &mut usize) -> Option<Moves> {
         let own = &self.planned_nodes[node];
         let weight = self.context.weight(own.pool);

@@ -14,7 +14,7 @@ use crate::pack::model::ids::{ClassId, DomainId, GroupId, KeyId};
 /// Classes that pod affinity over one key ties together, by the rules that do.
 type TiedClasses = (BTreeSet<GroupId>, Vec<ClassId>);
 
-/// So many groups of tied classes are looked at in a step.
+/// Number of groups of tied classes that are compared in one step of work.
 const TIED_A_STEP: usize = 8;
 
 impl RoundPlan<'_, '_> {

@@ -30,14 +30,15 @@ use crate::pack::model::plan::{Options, Packing};
 use crate::pod::Pod;
 use crate::problem::{Policy, Problem};
 
-/// So many problems are solved in search of what breaks a packing. What is not told apart by then is left out together.
+/// Largest number of problems that are solved in search of what breaks a packing. Classes that are not told apart by then are
+/// left out together.
 const MOST_ATTEMPTS: usize = 24;
 
-/// A part of a batch gets so much of the steps that the whole has: several parts may meet their bound.
+/// Divisor of the whole's steps for a part of a batch: several parts may meet their bound.
 const PART_OF_STEPS: u64 = 8;
-/// So many parts may meet it, which together is the bound of the whole.
+/// Number of parts that may meet it, which together is the bound of the whole.
 const MOST_STEPS_LOST: u64 = 8;
-/// The plain policy gets so much of them.
+/// Divisor of the whole's steps for the plain policy.
 const FEWEST_PART_OF_STEPS: u64 = 2;
 
 /// Labels that each pod of a workload has for itself: they make no class.
@@ -48,12 +49,12 @@ pub(crate) const OWN_LABELS: [&str; 4] = [
     "pod-template-hash",
 ];
 
-/// What a solver is asked.
+/// A question for the solver.
 #[derive(Debug, Clone)]
 pub struct Asked {
     /// The pods that wait, and all that they could be on.
     pub problem: Arc<Problem>,
-    /// How to solve it.
+    /// The settings to solve it with.
     pub options: Options,
 }
 
@@ -62,30 +63,30 @@ pub struct Asked {
 pub struct LeftOut {
     /// Their indices in the problem.
     pub pods: Vec<usize>,
-    /// How packing fails with them.
+    /// The error of packing with them.
     pub error: PackingError,
-    /// Whether they are one class, and packing fails with it beside what is kept. Otherwise they are several that were not told
+    /// True if they are one class, and packing fails with it beside what is kept. Otherwise they are several that were not told
     /// apart.
     pub alone: bool,
-    /// Whether they are all of one namespace.
+    /// True if they are all of one namespace.
     pub of_one_namespace: bool,
 }
 
-/// What came of it.
+/// The result of the search.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Isolated {
     /// The packing of the whole problem; pods that were left out are among those left over.
     pub packing: Packing,
-    /// How packing everything failed at first, if it did.
+    /// The error of packing everything at first, if it failed.
     pub error: Option<PackingError>,
     /// The pods that were left out for it, not those that were from the start.
     pub left_out: Vec<LeftOut>,
 }
 
-/// Classes, by index, that are looked at together, and how packing failed with them.
+/// Classes, by index, that are looked at together, with the error of packing with them.
 type Block = (Vec<usize>, Option<PackingError>);
 
-/// What is being tried.
+/// The attempt that is being made.
 #[derive(Debug)]
 enum Stage {
     /// Everything, by the pools' own policies.
@@ -94,7 +95,7 @@ enum Stage {
     FewestNodes,
     /// A part of the classes beside those that are kept.
     Part(Block),
-    /// What is kept, by the pools' own policies.
+    /// The classes that are kept, by the pools' own policies.
     Kept,
 }
 
@@ -103,16 +104,16 @@ enum Stage {
 pub struct Isolation {
     whole: Arc<Problem>,
     options: Options,
-    /// Pods that are left out from the start, and why.
+    /// Pods that are left out from the start, with the error of each.
     known: BTreeMap<usize, PackingError>,
     stage: Stage,
     /// Pods by class; the plainest class is the first, so that the less plain of two that do not go together is left out.
     classes: Vec<Vec<usize>>,
-    /// Everything but the pods.
+    /// The problem without its pods.
     rest: Problem,
     waiting: VecDeque<Block>,
     kept: Vec<usize>,
-    /// The pods asked about last.
+    /// Pods of the latest question, by index in the whole problem.
     chosen: Vec<usize>,
     /// The latest packing of what is kept.
     best: Packing,
@@ -124,7 +125,7 @@ pub struct Isolation {
 }
 
 impl Isolation {
-    /// Begins with everything but the pods for which `known` has an error: those packing has failed with before.
+    /// Begins with everything but the pods for which `known` returns an error: those packing has failed with before.
     pub fn new(whole: Arc<Problem>, options: Options, known: impl Fn(&Pod) -> Option<PackingError>) -> Self {
         let known = whole.pods.iter().enumerate().filter_map(|(at, pod)| Some((at, known(pod)?))).collect();
         let mut one = Self {
@@ -149,7 +150,7 @@ impl Isolation {
         one
     }
 
-    /// What is to be solved next.
+    /// The next problem to be solved.
     pub fn asked(&mut self) -> Asked {
         if matches!(self.stage, Stage::Whole) && self.known.is_empty() {
             self.chosen = (0..self.whole.pods.len()).collect();
@@ -184,12 +185,12 @@ impl Isolation {
         Asked { problem: Arc::new(problem), options }
     }
 
-    /// What a packing of everything may take.
+    /// Largest number of steps of a packing of everything.
     fn all_steps(&self) -> u64 {
         self.options.most_steps.unwrap_or_else(|| steps::by_size(&self.whole))
     }
 
-    /// Takes the answer to what was asked; the result, once there is one.
+    /// Takes the solver's answer; returns the result, once there is one.
     pub fn answered(&mut self, answer: Result<Packing, PackingError>) -> Option<Isolated> {
         match (std::mem::replace(&mut self.stage, Stage::Kept), answer) {
             (Stage::Part((part, _)), Ok(packing)) => {
@@ -256,7 +257,7 @@ impl Isolation {
         }
     }
 
-    /// Where a part is cut: between two namespaces if it has several, as near to the middle as can be.
+    /// Place where a part is cut: between two namespaces if it has several, as near to the middle as can be.
     fn middle(&self, part: &[usize], count: usize) -> usize {
         let half = count.div_ceil(2);
         let starts = (1..count).filter(|at| self.namespace(part[at - 1]) != self.namespace(part[*at]));
@@ -270,7 +271,7 @@ impl Isolation {
 
     /// Goes on with the next part; ends where there is none, or where enough was tried.
     fn next_part(&mut self) -> Option<Isolated> {
-        // What is left untried is left out as it is: others must not wait any longer.
+        // Parts that are untried are left out as they are: others must not wait any longer.
         if self.attempts >= MOST_ATTEMPTS || self.lost >= self.all_steps() / PART_OF_STEPS * MOST_STEPS_LOST {
             for (part, error) in std::mem::take(&mut self.waiting) {
                 let error = error.or_else(|| self.error.clone());
@@ -295,7 +296,7 @@ impl Isolation {
         self.left_out.push(LeftOut { pods, error, alone, of_one_namespace });
     }
 
-    /// A packing of what was asked about as one of the whole problem.
+    /// The packing of the last question as one of the whole problem.
     fn of_whole(&self, mut packing: Packing) -> Packing {
         let restore = |pod: &mut usize| *pod = self.chosen.get(*pod).copied().unwrap_or(*pod);
         packing.claims.iter_mut().flat_map(|claim| &mut claim.pods).for_each(restore);
@@ -319,7 +320,7 @@ impl Isolation {
     }
 }
 
-/// Whether two pods are of one class: what packing fails with one of them, it fails with the other. Pods of two namespaces, or of
+/// True if two pods are of one class: if packing fails with one of them, it fails with the other. Pods of two namespaces, or of
 /// two workloads, are two classes, so that nobody is left out for what others made.
 #[must_use]
 pub fn alike(a: &Pod, b: &Pod) -> bool {
@@ -345,7 +346,7 @@ fn grouped(pods: &[Pod], chosen: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
             }
         }
     }
-    // What has been created last is the likelier to be new.
+    // Age of a pod: the one created last is the likelier to be new.
     let age = |pod: &Pod| (pod.created, pod.namespace.clone(), pod.name.clone());
     // Those of a namespace stand together, those of plain ones first: who has made the most rules is the likeliest cause.
     let mut of_namespace: BTreeMap<&str, usize> = BTreeMap::new();

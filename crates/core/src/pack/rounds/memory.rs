@@ -1,5 +1,5 @@
-//! What a plan teaches the next: which pods are not to be counted on, where a pool gives less than was believed, and
-//! whether the urgent were passed over.
+//! Lessons of one plan for the next: pods that are not to be counted on, places where a pool gives less than was believed, and
+//! the urgent that were passed over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -12,14 +12,15 @@ use crate::pack::model::ids::{BinId, ClassId, DomainId, GroupId, IndexVec, NodeI
 use crate::pack::place::existing::Existing;
 use crate::pack::place::planned_node::{Candidate, PlannedNode, Share};
 
-/// What earlier rounds have shown.
+/// Findings of earlier rounds.
 #[derive(Debug, Clone, Default)]
 pub(in crate::pack) struct RoundMemory {
-    /// How many pods of each class get no place.
+    /// Number of pods of each class that get no place.
     pub held_back: IndexVec<ClassId, u32>,
-    /// Whether these join no planned nodes either: most that mislead others do so only where they would have a node of their own.
+    /// True if these join no planned nodes either: most that mislead others do so only where they would have a node of their
+    /// own.
     pub strictly: bool,
-    /// What pool, by its weight, a class got in a bin that a heavier one was believed to give it.
+    /// Weight of the pool that a class got in a bin, where a heavier one was believed to take it.
     pub lighter: BTreeMap<(ClassId, BinId), i32>,
     /// Domains that a spread counts though its pods could not have them, by group and place among the values: nodes planned
     /// for others are there.
@@ -27,7 +28,7 @@ pub(in crate::pack) struct RoundMemory {
 }
 
 impl RoundPlan<'_, '_> {
-    /// The pods that have a bin but no node, as far as others hang on them, as class and count.
+    /// The pods that have a bin but no node, as far as others depend on them, as class and count.
     pub(in crate::pack) fn depended_on(&self) -> Vec<(ClassId, u32)> {
         let waiting = self.without_node();
         if waiting.is_empty() && self.forgotten.is_empty() {
@@ -89,7 +90,7 @@ impl RoundPlan<'_, '_> {
                 *least = context.weight(planned.pool).min(*least);
             }
         }
-        // What was promised is asked of an empty plan, in which no limit is used up yet.
+        // Promises are those of an empty plan, in which no limit is used up yet.
         let before = RoundPlan::new(context, &self.memory);
         let mut found = Vec::new();
         for ((class, candidate), weight) in got {
@@ -119,9 +120,9 @@ impl RoundPlan<'_, '_> {
         found
     }
 
-    /// Whether a pod is left over while a less urgent one has a place, which limits or reservations may have caused.
+    /// True if a pod is left over while a less urgent one has a place, which limits or reservations may have caused.
     pub(in crate::pack) fn passed_over_the_urgent(&self) -> bool {
-        // Where no limit is near and no reservation short, new nodes are never scarce: only existing ones are.
+        // Limits that are far and reservations that are not short never make new nodes scarce: only existing ones are.
         let far = !self.limits.is_empty() && self.limits.iter().all(LimitsLeft::are_far);
         if far && !self.reservations.are_short() {
             return self.nodes_took_less_urgent();
@@ -133,7 +134,7 @@ impl RoundPlan<'_, '_> {
         waiting > placed.map(|(class, _)| priority(class)).min() && waiting.is_some()
     }
 
-    /// Whether a pod is left over that could be on an existing node if less urgent ones were not there.
+    /// True if a pod is left over that could be on an existing node if less urgent ones were not there.
     fn nodes_took_less_urgent(&self) -> bool {
         let (context, problem) = (self.context, self.context.problem);
         let of = |class: &Class| class.example(problem).priority;

@@ -36,7 +36,7 @@ use crate::pack::rounds::solve::RoundPlan;
 use crate::problem::Problem;
 
 /// Packs. The answer depends on the problem only, and not on the order of its pods. Where packing meets its bound every pod is
-/// left over, with that for its reason: for who has nobody to leave out ([`crate::pack::Isolation`]).
+/// left over with that for its reason; a caller that can leave pods out uses [`crate::pack::Isolation`] instead.
 #[must_use]
 pub fn solve(problem: &Problem, options: &Options) -> Packing {
     solve_within(problem, options).unwrap_or_else(|error| {
@@ -114,8 +114,7 @@ fn settled<'c, 'a>(context: &'c Context<'a>, counted: &BTreeSet<(GroupId, Domain
         }
         memory.lighter.extend(lighter);
         let next = opened(context, memory.clone());
-        // What was learned left over more pods than it helped: the plan before was better, and so is what it
-        // believed.
+        // The memory left over more pods than it helped: the plan before was better, and so is what it believed.
         if next.left_over() > plan.left_over() {
             break;
         }
@@ -179,7 +178,7 @@ fn planned<'c, 'a>(context: &'c Context<'a>, memory: &RoundMemory) -> RoundPlan<
         for priority in priorities(context) {
             plan.place(&|class| class.example(context.problem).priority == priority);
         }
-        // What less urgent ones were given may have room left for more urgent ones.
+        // Places of less urgent pods may have room left for more urgent ones.
         for priority in priorities(context) {
             plan.find_room(&plan.open(&|class| class.example(context.problem).priority == priority));
         }
@@ -194,6 +193,7 @@ fn priorities(context: &Context<'_>) -> Vec<i32> {
     all.into_iter().rev().collect()
 }
 
-/// So often packing is begun again without the pods that others were placed beside and that got no node; then, as often,
-/// without any that has to be beside another. So often, too, with places known where a pool gives less than was believed.
+/// Number of rounds in which packing is begun again without the pods that others were placed beside and that got no node; then
+/// of rounds without any that has to be beside another; and of those with places known where a pool gives less than was
+/// believed.
 const ROUNDS: u32 = 4;

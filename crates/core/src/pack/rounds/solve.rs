@@ -22,7 +22,7 @@ use crate::pack::place::finish::Finisher;
 use crate::pack::place::planned_node::{Candidate, PlannedNode};
 use crate::pack::policy::policies::{nodes, policy_of};
 
-/// What is planned so far.
+/// The plan so far.
 pub(in crate::pack) struct RoundPlan<'c, 'a> {
     pub(in crate::pack) context: &'c Context<'a>,
     pub(in crate::pack) memory: RoundMemory,
@@ -31,7 +31,7 @@ pub(in crate::pack) struct RoundPlan<'c, 'a> {
     pub(in crate::pack) limits: IndexVec<PoolId, LimitsLeft>,
     pub(in crate::pack) reservations: Reservations,
     pub(super) existing: Existing<'a>,
-    /// Where the pods are that rules between pods speak of.
+    /// Domains of the pods that rules between pods speak of.
     pub(in crate::pack) domains: Domains<'c, 'a>,
     /// Pods whose bin such rules chose and that have no node yet, by class and candidate.
     pub(in crate::pack) pinned: BTreeMap<(ClassId, Candidate), u32>,
@@ -41,11 +41,11 @@ pub(in crate::pack) struct RoundPlan<'c, 'a> {
     assigner: PodAssigner<'c>,
     pub(in crate::pack) on_existing: BTreeMap<NodeId, Vec<usize>>,
     pub(in crate::pack) claims: Vec<PlannedClaim>,
-    /// What each claim was written for.
+    /// The node for which each claim was written.
     pub(in crate::pack) planned_nodes: Vec<Rc<PlannedNode>>,
-    /// Whether limits bind so that nodes take as little of them as they can, for the time being.
+    /// True while limits bind so that nodes take as little of them as they can.
     pub(in crate::pack) under_limits: bool,
-    /// Whether pods left over keep off planned nodes that they would leave too few types.
+    /// True while pods left over keep off planned nodes that they would leave too few types.
     pub(in crate::pack) selective: bool,
 }
 
@@ -133,7 +133,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
         }
     }
 
-    /// Gives a pod of a class that zonal rules speak of an existing node; says whether it got one.
+    /// Gives a pod of a class that zonal rules speak of an existing node; true if it got one.
     fn take_existing(&mut self, at: ClassId) -> bool {
         let Some(node) = self.existing.take_one(self.context, at, &mut self.domains) else { return false };
         self.left[at] -= 1;
@@ -141,7 +141,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
         true
     }
 
-    /// Gives pods of a class existing nodes; says whether any got one.
+    /// Gives pods of a class existing nodes; true if any got one.
     fn fill_existing(&mut self, at: ClassId, stage: Stage) -> bool {
         let before = self.left[at];
         for (node, count) in self.existing.fill(self.context, at, stage, &mut self.left[at]) {
@@ -150,8 +150,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
         self.left[at] < before
     }
 
-    /// Gives pods of a class that zonal rules speak of their existing node, or at least their bin; says
-    /// whether any got one.
+    /// Gives pods of a class that zonal rules speak of their existing node, or at least their bin; true if any got one.
     pub(in crate::pack) fn place_zonal(&mut self, at: ClassId) -> bool {
         let context = self.context;
         let mut waiting = self.without_place(at).saturating_sub(self.memory.held_back[at]);
@@ -167,14 +166,14 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
             // A node that is there costs nothing. Without one the pod is pinned to a bin, and gets its node with
             // the others of the bin when nodes are planned.
             if !self.take_existing(at) {
-                // What has no place without its soft rules has none with them.
+                // A pod that has no place without its soft rules has none with them.
                 if !worth_relaxing && !self.has_place_without_soft_rules(at, &mut feasible) {
                     break;
                 }
                 worth_relaxing = true;
                 let mut found: Option<(TierId, Chance)> = None;
                 for (tier, feasible) in alternatives.ids().zip(&mut feasible) {
-                    // Where volumes can be had in several ways, the pool comes first.
+                    // The pool comes first if volumes can be had in several ways.
                     if tier.index() % ways == 0 && found.is_some() {
                         break;
                     }
@@ -209,7 +208,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
         waiting < before
     }
 
-    /// Whether a pod of a class could have a place by what it requires; notes in which places it could have a node.
+    /// True if a pod of a class could have a place by what it requires; notes the places in which it could have a node.
     fn has_place_without_soft_rules(&self, at: ClassId, feasible: &mut IndexVec<TierId, Option<Vec<Chance>>>) -> bool {
         self.context.classes[at].hard.iter().any(|tier| {
             let tier = *tier;
@@ -218,7 +217,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
         })
     }
 
-    /// How many pods of a class have neither a node nor a place.
+    /// Number of pods of a class that have neither a node nor a place.
     pub(in crate::pack) fn without_place(&self, at: ClassId) -> u32 {
         let pinned: u32 = self.pinned.range(of_class(at)).map(|(_, count)| *count).sum();
         // Pinned pods are among those left: they have a bin and no node yet.
@@ -242,7 +241,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
         bins.ids().filter_map(chance).collect()
     }
 
-    /// How many pods have no node.
+    /// Number of pods that have no node.
     pub(in crate::pack) fn left_over(&self) -> u32 {
         self.left.iter().sum()
     }
@@ -284,7 +283,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
         }
     }
 
-    /// One pass over the pools; says whether anything was placed, so that what one cannot take comes to the next.
+    /// One pass over the pools; true if anything was placed, so that pods that one cannot take come to the next.
     pub(in crate::pack) fn new_nodes(&mut self, chosen: &[ClassId]) -> bool {
         let context = self.context;
         // All classes choose their pool before any pool is packed, so that a pool sees all pods that share its
@@ -335,7 +334,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
         }
     }
 
-    /// Turns a planned node into claims as far as limits and reservations allow; says whether there was any.
+    /// Turns a planned node into claims as far as limits and reservations allow; true if there was any.
     pub(in crate::pack) fn admit(&mut self, mut planned: PlannedNode, times: u32) -> bool {
         let problem = self.context.problem;
         let policy = policy_of(self.context, planned.pool);
@@ -371,7 +370,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
         times > 0
     }
 
-    /// Puts so many pods of a class on a claim.
+    /// Puts `count` pods of a class on a claim.
     pub(in crate::pack) fn assign_class(
         &mut self,
         class: ClassId,

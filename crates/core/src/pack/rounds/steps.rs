@@ -25,7 +25,7 @@ const A_NODE: u64 = 50_000;
 const A_BOUND_POD: u64 = 2_000;
 const A_TYPE_OF_A_POOL: u64 = 200;
 
-/// So many labels, tolerations or namespaces are read in a step.
+/// Numbers of labels, tolerations and namespaces that are read in one step of work.
 const LABELS_A_STEP: usize = 8;
 const TOLERATIONS_A_STEP: usize = 4;
 const NAMESPACES_A_STEP: usize = 4;
@@ -38,13 +38,13 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// What a problem gets by its size, or what the options say.
+    /// The steps of a problem, by its size or by the options.
     pub fn for_problem(problem: &Problem, options: &Options) -> Self {
         let all = options.most_steps.unwrap_or_else(|| by_size(problem));
         Self { all, left: Cell::new(all) }
     }
 
-    /// Takes so many; says whether there were as many. Once there were not, there never are.
+    /// Takes steps; true if there were more than that. Once there were not, there never are.
     pub fn spend(&self, count: usize) -> bool {
         // A `Cell`, as steps are taken while much else is borrowed; packing runs on one thread.
         let left = self.left.get().saturating_sub(steps_of(count));
@@ -53,16 +53,16 @@ impl Steps {
         left > 0
     }
 
-    /// Whether the bound was met.
+    /// Checks that the bound was not met.
     ///
     /// # Errors
-    /// [`PackingError::Bound`] if so: whatever was computed is worth nothing.
+    /// [`PackingError::Bound`] if it was: whatever was computed is worth nothing.
     pub fn bound_met(&self) -> Result<(), PackingError> {
         if self.left.get() == 0 { Err(PackingError::Bound { steps: self.all }) } else { Ok(()) }
     }
 }
 
-/// What reading a pod takes, in steps, as often as it is held against others: one for each thing that it says.
+/// Work to read a pod, in steps, each time that it is compared with others: one for each thing that it states.
 pub(crate) fn size_of(problem: &Problem, pod: &Pod) -> usize {
     let mut size = 1 + pod.labels.len() / LABELS_A_STEP + pod.node_selector.len() + pod.host_ports.len();
     size += pod.tolerations.len() / TOLERATIONS_A_STEP + pod.requests.uncommon().count() + pod.shared_volumes.len();
@@ -120,7 +120,7 @@ fn steps_of(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-/// How many steps a packing of a problem may take, by its size.
+/// Largest number of steps of a packing of a problem, by its size.
 #[must_use]
 pub fn by_size(problem: &Problem) -> u64 {
     let bound: usize = problem.existing_nodes.iter().map(|node| node.pods.len()).sum();

@@ -11,7 +11,7 @@ use crate::pack::place::assign::Together;
 use crate::pack::place::planned_node::PlannedNode;
 
 impl RoundPlan<'_, '_> {
-    /// Plans nodes for pods that have to be on a node with others; says whether there was any.
+    /// Plans nodes for pods that have to be on a node with others; true if there was any.
     pub(in crate::pack) fn plan_together(&mut self, chosen: &[ClassId]) -> bool {
         let context = self.context;
         let pod_affinity = |at: &ClassId| !context.topology.of_class[*at].pod_affinity.is_empty();
@@ -92,7 +92,7 @@ impl RoundPlan<'_, '_> {
         self.context.topology.of_class[at].pod_affinity.iter().all(|group| own.contains(group) && !there(group))
     }
 
-    /// Whether a pod of a group has been placed in this round.
+    /// True if a pod of a group has been placed in this round.
     fn is_placed(&self, group: GroupId) -> bool {
         let context = self.context;
         let placed = |at: ClassId| self.left[at] < context.classes[at].count();

@@ -9,11 +9,11 @@ use crate::pack::{Options, PlannedClaim, solve_within};
 use crate::problem::ExistingNode;
 use crate::resources::Resources;
 
-/// What packing came to, by the cluster's own indices.
+/// The result of packing, by the cluster's own indices.
 pub(super) struct Afresh {
     /// The nodes to launch.
     pub claims: Vec<PlannedClaim>,
-    /// Pods that nodes take which are there.
+    /// Pods that go to nodes that are there, with their nodes.
     pub on_existing: Vec<(PodId, NodeId)>,
 }
 
@@ -72,7 +72,7 @@ impl Pass<'_, '_, '_> {
         pods
     }
 
-    /// A node with all that has come to it; with its pods only where they are asked for.
+    /// A node with all pods that have come to it; they are listed only if `with_pods`.
     pub fn node_now(&self, at: NodeId, with_pods: bool) -> ExistingNode {
         let node = self.fleet.nodes[at].node();
         let mut node = if with_pods { node.clone() } else { bare(node) };

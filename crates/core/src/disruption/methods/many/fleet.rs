@@ -1,4 +1,4 @@
-//! What was packed afresh, done on the cluster by all of its rules, and bounded by what it replaces.
+//! A packing afresh, carried out on the cluster by all of its rules, and bounded by the price of what it replaces.
 
 use super::super::Pass;
 use super::super::replace::bound;
@@ -7,15 +7,15 @@ use crate::pack::PlannedClaim;
 use crate::pack::fleet::launch::TrialNode;
 use crate::pack::model::ids::{NodeId, PodId};
 
-/// Where a pod goes: to a node that is there, or to one of the new ones.
+/// Place of a pod: a node that is there, or one of the new ones.
 #[derive(Clone, Copy)]
 enum Place {
     There(NodeId),
     New(usize),
 }
 
-/// Moves the pods of these nodes and answers the claims of the new ones, whose launch options cost less than `most` together
-/// however dearly they are bought. `None` where a rule or a bound forbids it. Who asks undoes what is moved.
+/// Moves the pods of these nodes and returns the claims of the new ones, whose launch options cost less than `most` together
+/// however dearly they are bought. `None` where a rule or a bound forbids it. The caller undoes the moves.
 pub(super) fn launched(
     pass: &mut Pass<'_, '_, '_>,
     nodes: &[NodeId],
@@ -37,8 +37,8 @@ pub(super) fn launched(
     claims
 }
 
-/// Puts each pod in its place. Rules that count pods by domain may allow one only after another: what is refused is tried again
-/// as long as that helps.
+/// Puts each pod in its place; true if all could be. Rules that count pods by domain may allow one only after another: refused
+/// pods are tried again as long as that helps.
 fn place(pass: &mut Pass<'_, '_, '_>, mut to_do: Vec<(PodId, Place)>, launches: &mut [TrialNode]) -> bool {
     while !to_do.is_empty() {
         let before = to_do.len();
@@ -53,8 +53,8 @@ fn place(pass: &mut Pass<'_, '_, '_>, mut to_do: Vec<(PodId, Place)>, launches: 
     true
 }
 
-/// The claims. What may be spent is shared out by what they cost at their cheapest. Where a single spot node has too few types
-/// for that, its claims get the cheapest types there are, and keep to both bounds together.
+/// The claims. The sum that may be spent is shared out by their cheapest prices. Where a single spot node has too few types for
+/// that, its claims get the cheapest types there are, and keep to both bounds together.
 fn bounded(
     pass: &Pass<'_, '_, '_>,
     nodes: &[NodeId],

@@ -17,7 +17,7 @@ use crate::pack::model::ids::NodeId;
 /// Replaces nodes by several new ones together.
 pub(super) struct Many;
 
-/// So many nodes are looked at one by one, where no larger number of them comes to a command.
+/// Largest number of nodes that are looked at one by one, where no larger number of them comes to a command.
 const SINGLES: usize = 8;
 
 impl Method for Many {
@@ -82,7 +82,7 @@ fn candidates(pass: &mut Pass<'_, '_, '_>, pool: usize) -> Vec<NodeId> {
     all
 }
 
-/// The first of them that may go in one command. The others may go in the next, so that nothing stands in their way.
+/// The first of the candidates that may go in one command. The others may go in the next, so that nothing stands in their way.
 fn together(pass: &Pass<'_, '_, '_>, candidates: &[NodeId]) -> Vec<NodeId> {
     let mut allowance = Allowance::left_in(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
     let mut all = candidates.to_vec();

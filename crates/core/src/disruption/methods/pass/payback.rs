@@ -1,14 +1,14 @@
-//! Whether nodes have been to spare for so long that what a command saves would have paid for its moves.
+//! Payback: the time for which nodes have to be to spare until the saving of a command would have paid for its moves.
 
 use super::Pass;
 use crate::pack::model::ids::NodeId;
 
-/// Why a node stays whose pods have places elsewhere.
+/// The reason that keeps a node whose pods have places elsewhere.
 const NOT_YET: &str = "it has not been to spare for long enough to pay for the moves of its pods";
 
 impl Pass<'_, '_, '_> {
-    /// Whether nodes that could go, which would save so much an hour, could have gone for so long that this would have paid
-    /// for the moves of their pods by now. Nodes that could not are noted.
+    /// True if nodes that could go, which would save `saving` dollars an hour, could have gone for so long that this would have
+    /// paid for the moves of their pods by now. Nodes for which it is false are noted.
     pub fn has_paid(&mut self, nodes: &[NodeId], saving: f64) -> bool {
         let hours = |time: f64| time / 3600.0;
         let waited =
@@ -23,7 +23,7 @@ impl Pass<'_, '_, '_> {
         has_paid
     }
 
-    /// What as many mean pods cost an hour as a node has.
+    /// Worth in dollars an hour of as many mean pods as a node has.
     fn worth_of_pods(&self, node: NodeId) -> f64 {
         self.nodes[node].pool.map_or(0.0, |pool| self.mean_pod[pool]) * self.fleet.nodes[node].pods.len() as f64
     }

@@ -1,4 +1,4 @@
-//! What nodes, pods and moves are worth in a pass.
+//! Worth of nodes, pods and moves in a pass.
 
 use super::Pass;
 use crate::pack::NodePrice;
@@ -16,12 +16,12 @@ impl Pass<'_, '_, '_> {
         }
     }
 
-    /// What amounts are worth in a pool.
+    /// Worth of amounts in a pool, in dollars an hour.
     pub fn value(&self, pool: usize, amounts: impl Iterator<Item = i64>) -> f64 {
         amounts.zip(&self.worth[pool]).map(|(amount, worth)| amount as f64 * worth).sum()
     }
 
-    /// Whether a node is worth its price when it is full, or its pods are not worth moving for what they would save.
+    /// True if a node is worth its price when it is full, or its pods are not worth moving for what they would save.
     pub(super) fn is_efficient(&self, node: NodeId) -> bool {
         let view = &self.nodes[node];
         let Some(pool) = view.pool else { return true };
@@ -39,23 +39,24 @@ impl Pass<'_, '_, '_> {
         if pods == 0 { 0.0 } else { worth / pods as f64 }
     }
 
-    /// What has to be saved at least by replacing so much of a pool, for the moves of so many pods.
+    /// Smallest saving, in dollars an hour, by replacing nodes of a pool at that price and moving that many pods.
     pub fn least(&self, pool: usize, price: f64, pods: usize) -> f64 {
         let moves = self.settings.least_per_move * self.mean_pod[pool] * pods as f64;
         (price * self.settings.least_saving).max(moves)
     }
 
-    /// What a node costs beside its price, as packing has it.
+    /// Cost of a node beside its price, as packing has it.
     pub fn node_price(&self) -> NodePrice {
         NodePrice::new(self.settings.price_per_node)
     }
 
-    /// What so many new nodes, of such a price together, cost beside it instead of others; fewer of them give nothing back.
+    /// Cost beside their price of `new` nodes, which cost `price` together, instead of `old` others; fewer of them give nothing
+    /// back.
     pub fn node_prices(&self, price: f64, new: usize, old: usize) -> f64 {
         self.node_price().extra_for(price / new.max(1) as f64) * new.saturating_sub(old) as f64
     }
 
-    /// Whether deleting a node saves enough for each of its pods, which all move.
+    /// True if deleting a node saves enough for each of its pods, which all move.
     pub fn is_worth_deleting(&self, node: NodeId) -> bool {
         let (view, member) = (&self.nodes[node], &self.fleet.nodes[node]);
         let mean = view.pool.map_or(0.0, |pool| self.mean_pod[pool]);

@@ -40,14 +40,14 @@ impl IndexMut<KeyId> for DomainOfKeys {
 /// A combination of domains in which a new node can be: with three zones and two capacity types told apart there are six.
 #[derive(Debug, Clone)]
 pub(crate) struct Bin {
-    /// The ways of buying it there.
+    /// The offerings by which a node there can be bought.
     pub mask: Mask,
     pub domain: DomainOfKeys,
     /// Keys that buying does not decide, with the value that the node has to have, or `None` where it must lack the key.
     pins: SmallVec<[(KeyId, Option<DomainId>); 1]>,
 }
 
-/// What bins are found in: the problem, and what is compiled of it before them.
+/// Sources of the bins: the problem, and what is compiled of it before them.
 #[derive(Clone, Copy)]
 pub(crate) struct BinSources<'c> {
     pub problem: &'c Problem,
@@ -56,7 +56,8 @@ pub(crate) struct BinSources<'c> {
     pub offers: &'c Offers,
 }
 
-/// More bins than this are not looked at: every instance type of a large region in three zones, spot and on demand, are.
+/// Largest number of bins for one set of keys: every instance type of a large region in three zones, spot and on demand, has
+/// room.
 const MOST_PLACES: usize = 8192;
 
 /// All domains, and the bins by the keys that they tell apart.
@@ -71,12 +72,12 @@ pub(crate) struct Bins {
     by_keys: FxHashMap<KeySet, IndexVec<BinId, Bin>>,
     /// Requirement sets narrowed to a bin, where that takes more than a way of buying: by set, keys and bin.
     narrowed: FxHashMap<(SetId, KeySet, BinId), SetId>,
-    /// Where no keys are told apart.
+    /// The bins of a set of keys that was not compiled: none.
     none: IndexVec<BinId, Bin>,
 }
 
 impl Bins {
-    /// Finds them, for the keys that classes ask for; narrowed requirement sets are added to `sets`.
+    /// Finds the bins for the keys that classes ask for; narrowed requirement sets are added to `sets`.
     pub fn find(
         found: &BinSources<'_>,
         topology: &Topology,
@@ -134,13 +135,13 @@ impl Bins {
         self.narrowed.get(&(set, keys, bin)).copied().unwrap_or(set)
     }
 
-    /// Whether a pool's nodes may have a label over which pods are spread.
+    /// True if a pool's nodes may have a label over which pods are spread.
     pub fn may_have(&self, topology: &Topology, label: &str, pool: PoolId) -> bool {
         let key = topology.keys.id_of(label);
         key.is_some_and(|key| self.pools[key].iter().any(|reached| reached.contains(&pool)))
     }
 
-    /// Whether a pool's nodes may be without a key.
+    /// True if a pool's nodes may be without a key.
     pub fn may_lack(&self, key: KeyId, pool: PoolId) -> bool {
         self.lacking[key].contains(&pool)
     }
@@ -168,8 +169,8 @@ impl Bins {
         for key in topology.keys.ids().filter(|key| keys.has(*key) && !is_bought(key)) {
             let values = self.pools[key].enumerate().filter(|(_, pools)| !pools.is_empty());
             let values: Vec<Option<DomainId>> = values.map(|(value, _)| Some(value)).collect();
-            // Where no node has the key there is nothing to tell apart: rules over it hold or fail alike everywhere.
-            // A key of which nothing is known makes no bins.
+            // No node has the key: there is nothing to tell apart, since rules over it hold or fail alike everywhere. It makes
+            // no bins.
             if values.is_empty() {
                 continue;
             }
@@ -272,7 +273,7 @@ fn universe(found: &BinSources<'_>, key: &str) -> BTreeMap<String, Vec<PoolId>> 
     all
 }
 
-/// Whether a pool's node may be without a key.
+/// True if a pool's node may be without a key.
 fn may_lack(pool: &PoolView, columns: &Columns<'_>, key: &str) -> bool {
     let lacks = |column: &Column| pool.types.iter().any(|at| column.statement(at).is_none());
     !pool.labels.contains(key)
@@ -280,7 +281,7 @@ fn may_lack(pool: &PoolView, columns: &Columns<'_>, key: &str) -> bool {
         && columns.get(key).is_none_or(|column| lacks(&column))
 }
 
-/// What the labels of a node are.
+/// A node's labels and its name as requirements.
 pub(super) fn labels_of(node: &ExistingNode) -> Requirements {
     let mut own = Requirements::from_labels(&node.labels);
     own.add(labels::NODE_NAME_FIELD, Requirement::one_of([node.name.as_str()]));

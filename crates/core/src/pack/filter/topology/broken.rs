@@ -11,9 +11,8 @@ use super::groups::RuleKind;
 use crate::pack::model::ids::{ClassId, DomainId, GroupId, IndexVec};
 
 impl Domains<'_, '_> {
-    /// Of pods that have a bin but got no node, as class, bin and count, those by which a hard rule of a pod that has
-    /// its node holds only as long as they are counted: kube-scheduler would not bind that one. The same of those that were
-    /// counted and have been forgotten since.
+    /// Pods that have a bin but got no node, or were forgotten since, and on which a hard rule of a pod with a node depends, as
+    /// class and count: the rule holds only while they are counted, and kube-scheduler would not bind its pod.
     pub fn depended_on(&self, without_node: &[PodsInBin], forgotten: &[PodsInBin]) -> Vec<(ClassId, u32)> {
         let topology = &self.context.topology;
         if !self.context.work((self.counts.len() + without_node.len() + forgotten.len()) / RULES_A_STEP) {
@@ -35,8 +34,8 @@ impl Domains<'_, '_> {
         pods.map(|one| (one.class, one.count)).collect()
     }
 
-    /// Of pods on nodes those that a hard rule forbids there, as class and count: pods that it means got no node where they
-    /// were counted, and chose again when these had theirs.
+    /// Pods on nodes that a hard rule forbids there, as class and count: pods that it means got no node where they were
+    /// counted, and chose again when these had theirs.
     pub fn invalidated(
         &self,
         without_node: &[PodsInBin],
@@ -67,19 +66,19 @@ impl Domains<'_, '_> {
         found
     }
 
-    /// How many pods of each group every domain has on nodes, and how many state it.
+    /// Pods of each group on nodes by domain, and those of them that state it.
     pub(super) fn with_nodes(&self, without_node: &[PodsInBin]) -> (GroupCounts, StatingCounts) {
         let (mut counts, mut stating) = (self.counts.clone(), self.stating.clone());
         without_node.iter().for_each(|one| self.give_back(*one, &mut counts, &mut stating));
         (counts, stating)
     }
 
-    /// Whether a pod in a domain that states a group is there by right.
+    /// True if pods of a domain that state a group meet its rule.
     fn holds(&self, group: GroupId, counts: &IndexVec<DomainId, GroupCount>, domain: DomainId) -> bool {
         self.above(group, counts, domain) == 0
     }
 
-    /// How many pods too many are in a domain where one states a group: all, where it has not the pod affinity that it needs.
+    /// Number of pods too many in a domain where one states a group: all, where it has not the pod affinity that it needs.
     fn above(&self, group: GroupId, counts: &IndexVec<DomainId, GroupCount>, domain: DomainId) -> u32 {
         match &self.context.topology.groups[group].kind {
             RuleKind::PodAffinity if counts[domain].most == 0 => u32::MAX,

@@ -1,5 +1,5 @@
-//! Which values of several labels a new node can have together. Most labels are those of an instance type: a family and a size
-//! that no type has together are no bin, and 1,300 types with twelve labels each make 1,300 combinations, not 10^12.
+//! Combinations of values of several labels that a new node can have. Most labels are those of an instance type: a family and a
+//! size that no type has together are no bin, and 1,300 types with twelve labels each make 1,300 combinations, not 10^12.
 
 use std::collections::BTreeSet;
 
@@ -12,20 +12,21 @@ use crate::pack::model::ids::{DomainId, IndexVec, InstanceTypeId, KeyId};
 use crate::pack::model::pools::PoolView;
 use crate::requirements::Requirement;
 
-/// So many are looked at, and of each type of a pool so many in any case: pools may leave labels open to values without end.
+/// Largest number of combinations, shared by the types, and of each type of a pool in any case: pools may leave labels open to
+/// values without end.
 const MOST: usize = 65_536;
 const MOST_OF_A_TYPE: usize = 8;
 
 /// A value of each key, in the order of the keys; `None` where the node lacks it.
 pub(super) type Combination = SmallVec<[Option<DomainId>; 4]>;
 
-/// A key, as its values are looked for.
+/// A key with its values while combinations are made.
 pub(super) struct KeyValues<'k> {
     pub key: KeyId,
     pub name: &'k str,
-    /// All values of it.
+    /// All values of the key.
     pub all: &'k IndexVec<DomainId, String>,
-    /// Those that a new node may have, `None` among them if it may lack the key.
+    /// Values that a new node may have, `None` among them if it may lack the key.
     pub possible: Vec<Option<DomainId>>,
 }
 
@@ -68,13 +69,13 @@ fn of_type(
     }
     let may_be = |value: DomainId| {
         let value = key.all[value].as_str();
-        // Of a label of types, one that says nothing has none.
+        // A type that does not state a label of types lacks it.
         (column.is_none() || said.is_some_and(|said| said.has(value))) && wanted.is_some_and(|wanted| wanted.has(value))
     };
     key.possible.iter().copied().filter(|value| value.map_or(lacks, may_be)).collect()
 }
 
-/// Every combination with every value of the next key; so many of them at most, evenly chosen.
+/// Every combination with every value of the next key; at most `most` of them, evenly chosen.
 pub(super) fn product(all: &[Combination], values: &[Option<DomainId>], most: usize) -> Vec<Combination> {
     let count = all.len().saturating_mul(values.len());
     let step = count.div_ceil(most.max(1)).max(1);
@@ -85,7 +86,7 @@ pub(super) fn product(all: &[Combination], values: &[Option<DomainId>], most: us
     (0..count).step_by(step).map(with).collect()
 }
 
-/// So many of them at most, evenly chosen.
+/// At most `most` of the combinations, evenly chosen.
 pub(super) fn evenly(all: BTreeSet<Combination>, most: usize) -> Vec<Combination> {
     let step = all.len().div_ceil(most.max(1)).max(1);
     all.into_iter().step_by(step).collect()

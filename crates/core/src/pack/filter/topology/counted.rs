@@ -1,10 +1,10 @@
-//! Whether pods count for a spread on nodes that are still to be made: it may count only nodes with some labels, or whose
-//! taints its own pods tolerate.
+//! Counts of pods for a spread on nodes that are still to be made: it may count only nodes with some labels, or whose taints
+//! its own pods tolerate.
 //!
-//! Say a spread counts nodes of architecture arm64 alone, and its selector matches pods of `web` that may run on either.
-//! A node of a pool for arm64 counts them, one of a pool for amd64 never does, and where both pools are left it is not known
-//! yet. Such pods are in `most` and not in `sure`. No domain may have too many even if they count, and none is thought to be
-//! filled up by them: both bounds are the safe one.
+//! Say a spread counts nodes of architecture arm64 alone, and its selector matches pods of `web` that may run on either. A node
+//! of a pool for arm64 counts them, one of a pool for amd64 never does, and where both pools are left it is not known yet. Such
+//! pods are in `most` and not in `sure`. No domain may have too many even if they count, and none is thought to be filled up by
+//! them: both bounds are the safe one.
 
 use std::cell::RefCell;
 
@@ -18,7 +18,7 @@ use crate::pack::model::context::Context;
 use crate::pack::model::ids::{BinId, ClassId, GroupId, PoolId, SetId};
 use crate::requirements::Requirements;
 
-/// What is known before there is a node.
+/// Answer to whether pods count for a spread before they have a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counted {
     Surely,
@@ -28,23 +28,23 @@ pub(super) enum Counted {
 }
 
 impl Counted {
-    /// What parts come to that are all possible.
+    /// The answer for several parts that are all possible: theirs if they agree, otherwise maybe.
     fn combined(parts: impl Iterator<Item = Self>) -> Self {
         parts.reduce(|a, b| if a == b { a } else { Self::Maybe }).unwrap_or(Self::Maybe)
     }
 }
 
-/// How many pods of a group are in a domain.
+/// Number of pods of a group in a domain, as two bounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct GroupCount {
-    /// Those that count for sure: what the least of a spread is taken of.
+    /// Lower bound: pods that count for sure. The least of a spread is taken of it.
     pub sure: u32,
-    /// Those that may count besides: what no domain may have too many of.
+    /// Upper bound: these and the pods that may count. No domain may have too many of them.
     pub most: u32,
 }
 
 impl GroupCount {
-    /// Takes on so many.
+    /// Adds `count` pods.
     pub fn add(&mut self, counted: Counted, count: u32) {
         if counted != Counted::Never {
             self.most += count;
@@ -54,7 +54,7 @@ impl GroupCount {
         }
     }
 
-    /// Gives so many back.
+    /// Takes `count` pods back.
     pub fn subtract(&mut self, counted: Counted, count: u32) {
         if counted != Counted::Never {
             self.most = self.most.saturating_sub(count);
@@ -65,7 +65,7 @@ impl GroupCount {
     }
 }
 
-/// Answers it for a class, a bin and a group, each looked at once.
+/// Tells how pods count for a class, a bin and a group, computed once each.
 pub(super) struct Counting<'c, 'a> {
     context: &'c Context<'a>,
     known: RefCell<FxHashMap<(ClassId, BinId, GroupId), Counted>>,
@@ -76,7 +76,7 @@ impl<'c, 'a> Counting<'c, 'a> {
         Self { context, known: RefCell::default() }
     }
 
-    /// Whether a class's pods on a new node in a bin count for a group.
+    /// Says if a class's pods on a new node in a bin count for a group.
     pub fn counted(&self, class: ClassId, bin: BinId, group: GroupId) -> Counted {
         let topology = &self.context.topology;
         let of = &topology.groups[group];
@@ -104,7 +104,7 @@ impl<'c, 'a> Counting<'c, 'a> {
         };
         let pools: Vec<PoolId> = context.pools.ids().filter(reachable).collect();
         let sets = context.classes[class].alternatives.iter().map(|one| context.bins.narrowed(one.set, keys, at));
-        // Which alternative and which pool it will be is not known yet: where they differ, the answer is maybe.
+        // The alternative and the pool are not known yet: where they differ, the answer is maybe.
         let parts = sets.flat_map(|set| {
             let pools = pools.iter().filter(move |pool| context.selection(set, **pool).is_some());
             pools.map(move |pool| self.in_pool(set, *pool, bin, keys, group))
@@ -112,7 +112,7 @@ impl<'c, 'a> Counting<'c, 'a> {
         Counted::combined(parts)
     }
 
-    /// The same for the nodes of one pool that suit a requirement set.
+    /// The answer for the nodes of one pool that suit a requirement set.
     fn in_pool(&self, set: SetId, pool: PoolId, bin: &Bin, keys: KeySet, group: &Group) -> Counted {
         let RuleKind::Spread { nodes, tolerated, labels, .. } = &group.kind else { return Counted::Surely };
         let (context, topology) = (self.context, &self.context.topology);
@@ -136,7 +136,7 @@ impl<'c, 'a> Counting<'c, 'a> {
         found
     }
 
-    /// Whether they have the labels that one of several requirements asks for.
+    /// Says if the nodes have the labels that one of several requirements asks for.
     fn suits(&self, set: SetId, pool: PoolId, bin: &Bin, nodes: &[Requirements]) -> Counted {
         let context = self.context;
         let Some(own) = context.selection(set, pool).filter(|_| !nodes.is_empty()) else { return Counted::Surely };
@@ -164,7 +164,7 @@ impl<'c, 'a> Counting<'c, 'a> {
     }
 }
 
-/// Whether a rule does not count all nodes.
+/// True if a rule does not count all nodes.
 fn is_particular(group: &Group) -> bool {
     match &group.kind {
         RuleKind::Spread { nodes, tolerated, labels, .. } => {

@@ -24,14 +24,14 @@ pub(crate) struct Chance {
     pub bin: BinId,
     /// The weight of the pool that would give the node.
     pub weight: i32,
-    /// What the cheapest node that holds the pod costs.
+    /// Price of the cheapest node that holds the pod, in dollars an hour.
     pub price: f64,
 }
 
-/// So many rules of a bin are looked at in a step.
+/// Number of rules of a bin that are compared in one step of work.
 pub(super) const RULES_A_STEP: usize = 4;
 
-/// So many pods of a class in one of its bins.
+/// A number of pods of a class in one of its bins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PodsInBin {
     pub class: ClassId,
@@ -39,30 +39,31 @@ pub(crate) struct PodsInBin {
     pub count: u32,
 }
 
-/// How many pods of each group every domain has.
+/// Number of pods of each group by domain.
 pub(super) type GroupCounts = IndexVec<GroupId, IndexVec<DomainId, GroupCount>>;
-/// How many pods in each domain state each group.
+/// Number of pods that state each group, by domain.
 pub(super) type StatingCounts = IndexVec<GroupId, IndexVec<DomainId, u32>>;
 
-/// Where pods are, as far as rules ask.
+/// Domains of the pods, as far as rules ask.
 pub(crate) struct Domains<'c, 'a> {
     pub(super) context: &'c Context<'a>,
-    /// For each group how many of its pods each domain has.
+    /// For each group the number of its pods by domain.
     pub(super) counts: GroupCounts,
-    /// Which pods on new nodes count.
+    /// Says which pods on new nodes count.
     counting: Counting<'c, 'a>,
-    /// For each group how many pods in each domain state it.
+    /// For each group the number of pods that state it, by domain.
     pub(super) stating: StatingCounts,
     /// For each spread the domains over which the least is taken.
     eligible: IndexVec<GroupId, Vec<DomainId>>,
     /// The domains of the existing nodes.
     nodes: IndexVec<NodeId, DomainOfKeys>,
-    /// Where pods go that have to be with others and are the first.
+    /// Domains for pods that have to be with others and are the first of them.
     pub gathering: Gathering,
 }
 
 impl<'c, 'a> Domains<'c, 'a> {
-    /// Where pods are before any is placed. Beside what its pods could have a spread counts the domains given, by group.
+    /// The domains of pods before any is placed. A spread counts the domains that its pods could have, and those given, by
+    /// group.
     pub fn new(context: &'c Context<'a>, counted: &BTreeSet<(GroupId, DomainId)>) -> Self {
         let topology = &context.topology;
         let zonal = |at: GroupId| !topology.groups[at].by_node();
@@ -129,7 +130,7 @@ impl<'c, 'a> Domains<'c, 'a> {
         topology.groups.ids().filter(left_out).collect()
     }
 
-    /// Whether a spread counts a domain.
+    /// True if a spread counts a domain.
     pub fn counts(&self, group: GroupId, domain: DomainId) -> bool {
         self.eligible[group].contains(&domain)
     }
@@ -169,7 +170,7 @@ impl<'c, 'a> Domains<'c, 'a> {
         }
     }
 
-    /// Whether a pod of a class may be in these domains, on a new node or one that is there, by an alternative's rules.
+    /// True if an alternative's rules allow a pod of a class in these domains, on a new node or one that is there.
     pub(super) fn allows(&self, class: ClassId, tier: TierId, domain: &DomainOfKeys, new: bool) -> bool {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
@@ -203,8 +204,8 @@ impl<'c, 'a> Domains<'c, 'a> {
             })
     }
 
-    /// How many of a spread's pods the domain has that has the fewest, at worst for one of them: it may have all that may
-    /// count, and the others only those that do.
+    /// Number of a spread's pods in the domain that has the fewest, at worst for `of`: it may have all that may count, and the
+    /// others only those that do.
     pub(super) fn least(&self, group: GroupId, counts: &IndexVec<DomainId, GroupCount>, of: DomainId) -> u32 {
         let RuleKind::Spread { domains, .. } = &self.context.topology.groups[group].kind else { return 0 };
         let eligible = &self.eligible[group];
@@ -263,7 +264,7 @@ impl<'c, 'a> Domains<'c, 'a> {
         }
     }
 
-    /// Takes so many pods of a class, recorded in a bin, out of the counts.
+    /// Takes `count` pods of a class, recorded in a bin, out of the counts.
     pub(super) fn give_back(&self, placed: PodsInBin, counts: &mut GroupCounts, stating: &mut StatingCounts) {
         let PodsInBin { class, bin, count } = placed;
         let topology = &self.context.topology;
@@ -296,9 +297,9 @@ impl<'c, 'a> Domains<'c, 'a> {
         good
     }
 
-    /// Where one pod would best be of the bins in which it could get a node: in that of the heaviest pool (spec core 3.4),
-    /// then where the fewest are that a spread counts with it, then where its like were put before, as a node there may hold
-    /// both, then the cheapest.
+    /// The best bin for one pod of those in which it could get a node: that of the heaviest pool (spec core 3.4), then the one
+    /// with the fewest that a spread counts with it, then one where its like were put before, as a node there may hold both,
+    /// then the cheapest.
     pub fn best(
         &self,
         class: ClassId,
@@ -335,12 +336,12 @@ impl<'c, 'a> Domains<'c, 'a> {
         best.map(|(_, one)| *one)
     }
 
-    /// Whether any pod that has a node or a bin requires what a group says.
+    /// True if any pod that has a node or a bin requires the rule of a group.
     pub fn is_stated(&self, group: GroupId) -> bool {
         self.stating[group].iter().any(|count| *count > 0)
     }
 
-    /// How many pods of a group are, at most, in the domain of a bin that a class could have.
+    /// Number of pods of a group, at most, in the domain of a bin that a class could have.
     pub fn held_in(&self, group: GroupId, class: ClassId, bin: BinId) -> u32 {
         let topology = &self.context.topology;
         let bin = self.context.bins.for_keys(topology.of_class[class].keys).get(bin);
@@ -355,7 +356,7 @@ impl<'c, 'a> Domains<'c, 'a> {
         self.record(class, &bins[bin].domain, |counting, at| counting.counted(class, bin, at));
     }
 
-    /// Why a pod of a class finds no domain.
+    /// The reason why a pod of a class finds no domain.
     pub fn describe(&self, class: ClassId) -> String {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
@@ -376,7 +377,7 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 }
 
-/// Whether a pod on this node counts for a rule.
+/// True if a pod on this node counts for a rule.
 pub(super) fn counts_on(group: &Group, node: &ExistingNode) -> bool {
     let RuleKind::Spread { nodes, tolerated, labels, .. } = &group.kind else { return true };
     let wanted = || {

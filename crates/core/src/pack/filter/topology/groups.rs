@@ -18,12 +18,12 @@ use crate::pod::{HostPort, Pod, is_soft};
 use crate::problem::{PreferencePolicy, Problem};
 use crate::requirements::{Operator, Requirements};
 
-/// What a rule says of the pods that its selector means.
+/// The rule for the pods that a selector means.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum RuleKind {
     /// They are spread over domains.
     Spread {
-        /// How many more a domain may have than the least.
+        /// Number of pods that a domain may have more than the least.
         skew: u32,
         /// With fewer domains than this the least counts as none.
         domains: u32,
@@ -42,10 +42,10 @@ pub(crate) enum RuleKind {
     Port(HostPort),
 }
 
-/// Which pods a term means.
+/// Selection of the pods that a term means.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Target {
-    /// Where its pods are; `None` means everywhere.
+    /// Namespaces of its pods; `None` means all.
     namespaces: Option<BTreeSet<String>>,
     selector: Selector,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Whether the rule means a pod.
+    /// True if the rule means a pod.
     pub fn means(&self, pod: &Pod) -> bool {
         if let RuleKind::Port(own) = &self.kind {
             return pod.host_ports.iter().any(|port| port.conflicts(own));
@@ -78,7 +78,7 @@ impl Group {
         self.targets.iter().find_map(|target| target.selector.certain())
     }
 
-    /// Whether every node is a domain.
+    /// True if every node is a domain.
     pub fn by_node(&self) -> bool {
         self.key == labels::HOSTNAME
     }
@@ -98,7 +98,7 @@ pub(crate) struct Stated {
 }
 
 impl Stated {
-    /// How many soft rules there are.
+    /// Numbers of soft rules by kind.
     pub fn soft(&self) -> GivenUp {
         GivenUp {
             pod_affinity: self.pod_affinity.len(),
@@ -116,7 +116,7 @@ impl Stated {
     }
 }
 
-/// What terms are read with: the namespaces that selectors of namespaces choose from.
+/// Reads terms with the namespaces that namespace selectors choose from.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     problem: &'a Problem,
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
             if !is_soft(spread) {
                 found.hard.push(of_spread(pod, spread, nodes)?);
             } else if soft {
-                // What makes no sense is no preference.
+                // An invalid soft rule is no preference.
                 found.spread.extend(of_spread(pod, spread, nodes));
             }
         }
@@ -270,7 +270,7 @@ fn required_anti_affinity(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
     terms.into_iter().flatten()
 }
 
-/// Whether a pod may not be with others.
+/// True if a pod has required anti-affinity.
 pub(crate) fn has_anti_affinity(pod: &Pod) -> bool {
     required_anti_affinity(pod).next().is_some()
 }

@@ -1,4 +1,4 @@
-//! Which groups mean a pod, without asking each.
+//! Index of the groups that mean a pod, without asking each.
 
 use rustc_hash::FxHashMap;
 
@@ -35,7 +35,7 @@ impl Index {
         index
     }
 
-    /// How many groups have to be looked at for a pod, labels apart.
+    /// Number of groups that have to be compared with a pod, labels apart.
     pub fn looked_at(&self, pod: &Pod) -> usize {
         let of_port = |port: &HostPort| self.by_port.get(&port.port).map_or(1, |groups| 1 + groups.len());
         self.others.len() + pod.host_ports.iter().map(of_port).sum::<usize>()

@@ -1,4 +1,4 @@
-//! Which label keys over which rules go a class asks for, and which keys are told apart at all.
+//! Label keys of a class's rules, and the bound on keys that are told apart.
 
 use std::cell::OnceCell;
 
@@ -8,25 +8,25 @@ use crate::labels::{CAPACITY_TYPE, REGION, WELL_KNOWN, ZONE};
 use crate::pack::model::ids::KeyId;
 use crate::problem::Problem;
 
-/// More distinct keys of zonal rules than this are not told apart.
+/// Largest number of distinct keys of zonal rules that are told apart.
 pub(super) const MOST_KEYS: usize = u64::BITS as usize;
 
-/// So many are for whatever pods name. Anybody who may create pods can name keys without end; those of nodes, which others'
+/// Number of keys for whatever pods name. Anybody who may create pods can name keys without end; those of nodes, which others'
 /// rules go by, are not to be taken by them.
 const OF_ANYBODY: usize = MOST_KEYS / 2;
 
-/// What most rules go by has its place even where a pod has named all the labels that nodes have.
+/// Keys of most rules, which have their place even where a pod has named all the labels that nodes have.
 const ALWAYS: [&str; 3] = [ZONE, CAPACITY_TYPE, REGION];
 
 pub(super) fn too_many_keys() -> String {
     format!("more than {MOST_KEYS} topology keys are not supported yet")
 }
 
-/// Which keys are told apart.
+/// Decides which keys are told apart.
 #[derive(Debug)]
 pub(super) struct KeyRoom<'a> {
     problem: &'a Problem,
-    /// Read when keys get many.
+    /// Label keys of nodes, collected when keys get many.
     of_nodes: OnceCell<FxHashSet<&'a str>>,
 }
 
@@ -35,14 +35,14 @@ impl<'a> KeyRoom<'a> {
         Self { problem, of_nodes: OnceCell::new() }
     }
 
-    /// Whether a key can be told apart where so many are already.
+    /// True if a key can be told apart where `taken` keys are already.
     pub fn has_room(&self, taken: usize, key: &str) -> bool {
         taken < OF_ANYBODY
             || taken < MOST_KEYS - ALWAYS.len() && self.is_of_nodes(key)
             || taken < MOST_KEYS && ALWAYS.contains(&key)
     }
 
-    /// Whether a node may have a label of this key: one that is there, or a new one.
+    /// True if a node may have a label of this key: one that is there, or a new one.
     pub fn is_of_nodes(&self, key: &str) -> bool {
         self.of_nodes.get_or_init(|| of_nodes(self.problem)).contains(key)
     }

@@ -35,11 +35,11 @@ use crate::pack::rounds::steps::Steps;
 use crate::pod::Pod;
 use crate::problem::Problem;
 
-/// A soft spread over hosts that lets a node hold so many bounds what is lost with one node; less would rather be alone,
-/// which opens no node.
+/// Smallest skew at which a soft spread over hosts bounds new nodes, as it bounds what is lost with one node; with a smaller
+/// one pods would rather be alone, which opens no node.
 const MANY: u32 = 10;
 
-/// All rules between pods, and what each class has to do with them.
+/// All rules between pods, and the part of each class in them.
 #[derive(Debug, Default)]
 pub(crate) struct Topology {
     pub groups: Groups,
@@ -54,7 +54,7 @@ pub(crate) struct Topology {
     index: Index,
 }
 
-/// What a class has to do with rules between pods.
+/// The part of a class in rules between pods.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Part {
     /// Its hard node rules.
@@ -69,9 +69,9 @@ pub(crate) struct Part {
     tiers: IndexVec<TierId, Tier>,
     /// Zonal rules that mean it.
     pub meant: Vec<GroupId>,
-    /// Which of the zonal keys its rules ask for.
+    /// The zonal keys that its rules ask for.
     pub keys: KeySet,
-    /// How many of its pods a node may hold, where its hard node rules speak of itself alone.
+    /// Number of its pods that a node may hold, where its hard node rules speak of itself alone.
     pub most_on_a_node: Option<u32>,
 }
 
@@ -87,12 +87,12 @@ pub(crate) struct Tier {
 static NO_RULES: Tier = Tier { node_rules: NodeRulesId::NONE, states: Vec::new() };
 
 impl Part {
-    /// Whether its domain has to be decided before planning.
+    /// True if its domain has to be decided before planning.
     pub fn is_zonal(&self) -> bool {
         !self.keys.is_empty()
     }
 
-    /// Whether a new node that its pods can be on has a DaemonSet's pod that a rule asks for.
+    /// True if a new node that its pods can be on has a DaemonSet's pod that a rule asks for.
     pub fn is_with_daemon(&self, group: GroupId) -> bool {
         self.with_daemons.contains(&group)
     }
@@ -108,14 +108,14 @@ impl Part {
     }
 }
 
-/// Whether any rule looks at other pods' labels.
+/// True if any rule looks at other pods' labels.
 pub(crate) fn labels_matter(problem: &Problem) -> bool {
     problem.pods.iter().any(states_any)
         || problem.existing_nodes.iter().any(|node| node.pods.iter().any(states_any))
         || problem.daemon_pods.iter().any(groups::has_anti_affinity)
 }
 
-/// Whether any soft spread may bound what a new node holds.
+/// True if any soft spread may bound what a new node holds.
 pub(crate) fn any_soft_spread(problem: &Problem) -> bool {
     let mut all = problem.pods.iter().flat_map(|pod| &pod.topology_spread_constraints);
     all.any(|spread| {
@@ -123,7 +123,7 @@ pub(crate) fn any_soft_spread(problem: &Problem) -> bool {
     })
 }
 
-/// Whether a pod states any rule between pods, hard or soft.
+/// True if a pod states any rule between pods, hard or soft.
 pub(crate) fn states_any(pod: &Pod) -> bool {
     !pod.topology_spread_constraints.is_empty()
         || !pod.host_ports.is_empty()
@@ -144,14 +144,14 @@ struct ClassGroups {
 }
 
 impl ClassGroups {
-    /// How many rules there are, those of each alternative.
+    /// Number of rules, those of each alternative counted.
     fn work(&self) -> usize {
         let soft: usize = self.soft.iter().map(Vec::len).sum();
         self.hard.len() * self.soft.len().max(1) + soft
     }
 }
 
-/// So many groups are looked at in a step.
+/// Number of groups that are compared in one step of work.
 const GROUPS_A_STEP: usize = 16;
 
 /// Reads the rules of the classes one after the other.
@@ -160,7 +160,7 @@ pub(crate) struct Builder<'a> {
     room: KeyRoom<'a>,
     topology: Topology,
     classes: Vec<(&'a Pod, ClassGroups)>,
-    /// Whether soft spread that lets a node hold many holds on new nodes.
+    /// True if soft spread that lets a node hold many holds on new nodes.
     softly_capped: bool,
 }
 
@@ -171,7 +171,7 @@ impl<'a> Builder<'a> {
         Self { problem, room: KeyRoom::new(problem), topology, classes: vec![], softly_capped }
     }
 
-    /// Takes the next class, by its example; answers why it cannot be placed, if so.
+    /// Takes the next class, by its example; returns the reason if it cannot be placed.
     /// `with_daemons` are those of its rules that DaemonSets' pods meet on every new node that it may be on.
     pub fn add(
         &mut self,
@@ -221,7 +221,7 @@ impl<'a> Builder<'a> {
         Some(topology.groups.insert(group.clone()))
     }
 
-    /// What all of them come to; it may end early when the steps are spent.
+    /// Compiles the rules of all classes; it may end early when the steps are spent.
     pub fn finish(mut self, steps: &Steps) -> Topology {
         let reader = Reader::new(self.problem);
         for pod in self.problem.existing_nodes.iter().flat_map(|node| &node.pods).take_while(|_| steps.spend(1)) {
@@ -321,19 +321,19 @@ impl Topology {
         self.of_class.iter_mut().zip(found).for_each(|(part, most_on_a_node)| part.most_on_a_node = most_on_a_node);
     }
 
-    /// Whether a class's pods have to be in a domain with others.
+    /// True if a class's pods have to be in a domain with others.
     pub fn follows(&self, class: ClassId) -> bool {
         let part = &self.of_class[class];
         part.hard().states.iter().any(|group| self.is_pod_affinity(*group) && !part.is_with_daemon(*group))
     }
 
-    /// Whether a class's pods have to be spread over domains wider than a node.
+    /// True if a class's pods have to be spread over domains wider than a node.
     pub fn is_spread(&self, class: ClassId) -> bool {
         let spread = |at: &GroupId| matches!(self.groups[*at].kind, RuleKind::Spread { .. });
         self.of_class[class].hard().states.iter().any(spread)
     }
 
-    /// Whether a rule parts pods rather than gathers them.
+    /// True if a rule parts pods rather than gathers them.
     pub fn parts(&self, group: GroupId) -> bool {
         matches!(self.groups[group].kind, RuleKind::Spread { .. } | RuleKind::PodAntiAffinity)
     }
@@ -342,13 +342,13 @@ impl Topology {
         self.groups[group].kind == RuleKind::PodAffinity
     }
 
-    /// Whether a rule is a spread over hosts that lets a node hold many.
+    /// True if a rule is a spread over hosts that lets a node hold many.
     fn bounds_a_node(&self, group: GroupId) -> bool {
         let of = &self.groups[group];
         of.by_node() && matches!(of.kind, RuleKind::Spread { skew, .. } if skew >= MANY)
     }
 
-    /// Interns what those of the groups stated and meant come to that are by node.
+    /// Interns the node rules of a class from the groups stated and meant.
     fn rules<'g>(&mut self, stated: impl Iterator<Item = &'g GroupId>, meant: &[GroupId]) -> NodeRulesId {
         let mut rules = NodeRules::default();
         for group in stated.filter(|group| self.key_of[**group].is_none()) {
@@ -389,7 +389,7 @@ impl Topology {
     }
 }
 
-/// How many of a group's pods a node may hold beside, or with, one that states the rule.
+/// Number of a group's pods that a node may hold beside, or with, one that states the rule.
 fn cap(group: &Group, is_member: bool) -> u32 {
     match &group.kind {
         // The least is zero: a node without any could always be made.

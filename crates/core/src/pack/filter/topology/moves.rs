@@ -16,7 +16,7 @@ impl Domains<'_, '_> {
         self.context.bins.of_node(&self.context.topology, node)
     }
 
-    /// Whether a pod of a class may be in these domains by an alternative's rules.
+    /// True if an alternative's rules allow a pod of a class in these domains.
     pub fn may_join(&self, class: ClassId, tier: TierId, domain: &DomainOfKeys) -> bool {
         self.context.work(1) && self.allows(class, tier, domain, false)
     }

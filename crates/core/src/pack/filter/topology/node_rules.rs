@@ -1,11 +1,11 @@
-//! Rules whose domain is the node: how many pods of a group one node may hold.
+//! Rules whose domain is the node: bounds on the pods of a group that one node may hold.
 
 use smallvec::SmallVec;
 
 use crate::pack::model::ids::{GroupId, NodeRulesId};
 
 impl NodeRulesId {
-    /// No rules at all.
+    /// The empty set of rules.
     pub const NONE: Self = Self::FIRST;
 }
 
@@ -15,10 +15,10 @@ impl Default for NodeRulesId {
     }
 }
 
-/// What a class of pods means for the nodes it is on.
+/// The rules of a class of pods for the nodes it is on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct NodeRules {
-    /// Groups of which a node with such a pod holds at most so many.
+    /// Groups with the largest number of their pods that a node with such a pod holds.
     pub caps: SmallVec<[(GroupId, u32); 2]>,
     /// Groups that such a pod counts for, in order.
     pub member: SmallVec<[GroupId; 2]>,
@@ -27,26 +27,26 @@ pub(crate) struct NodeRules {
 }
 
 impl NodeRules {
-    /// Whether such a pod counts for a group.
+    /// True if such a pod counts for a group.
     pub fn is_member(&self, group: GroupId) -> bool {
         self.member.binary_search(&group).is_ok()
     }
 
-    /// Whether a node holds only so many of the very pods that have these rules.
+    /// True if a cap bounds the very pods that have these rules.
     pub fn caps_itself(&self) -> bool {
         self.caps.iter().any(|(group, _)| self.is_member(*group))
     }
 
-    /// Whether they say nothing.
+    /// True if there is no rule.
     pub fn is_empty(&self) -> bool {
         self.caps.is_empty() && self.member.is_empty() && self.needs.is_empty()
     }
 }
 
-/// So many groups are looked at in a step.
+/// Number of groups that are compared in one step of work.
 const GROUPS_A_STEP: usize = 8;
 
-/// What is on a node, as far as rules ask. Groups that nothing on the node speaks of are not there.
+/// Pods on a node by group, as far as rules ask: group, count and cap. Groups that nothing on the node speaks of are left out.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally(SmallVec<[(GroupId, u32, u32); 4]>);
 
@@ -64,22 +64,22 @@ impl Tally {
         &mut self.0[at]
     }
 
-    /// What holding rules against it takes, in steps: each group is looked for among those that are there.
+    /// Work to compare rules with it, in steps: each group is looked for among those that are there.
     pub fn work(&self, rules: &NodeRules) -> usize {
         1 + (rules.caps.len() + rules.member.len() + rules.needs.len()) * (1 + self.0.len()) / GROUPS_A_STEP
     }
 
-    /// How many of a group's pods are here.
+    /// Number of a group's pods here.
     pub fn held(&self, group: GroupId) -> u32 {
         self.held_and_cap(group).0
     }
 
-    /// How many of `wanted` pods the node may take.
+    /// Number of `wanted` pods that the node may take.
     pub fn allows(&self, rules: &NodeRules, wanted: u32) -> u32 {
         if rules.needs.iter().any(|group| self.held(*group) == 0) { 0 } else { self.opens(rules, wanted) }
     }
 
-    /// The same for pods that need no other: the first of their group.
+    /// Number of `wanted` pods that it may take if they need no other: the first of their group.
     pub fn opens(&self, rules: &NodeRules, wanted: u32) -> u32 {
         let mut count = wanted;
         for (group, cap) in &rules.caps {
@@ -99,7 +99,7 @@ impl Tally {
         count
     }
 
-    /// Takes pods on.
+    /// Adds pods.
     pub fn add(&mut self, rules: &NodeRules, count: u32) {
         for (group, cap) in &rules.caps {
             let slot = self.slot(*group);

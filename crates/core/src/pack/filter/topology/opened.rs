@@ -1,4 +1,4 @@
-//! Whether pods that need pod affinity come one after the other: kube-scheduler binds none of several that wait for each other.
+//! Order of pods that need pod affinity: kube-scheduler binds none of several that wait for each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::pack::place::planned_node::Share;
 pub(crate) type Gathering = BTreeMap<ClassId, Vec<(KeyId, BTreeSet<DomainId>)>>;
 
 impl Domains<'_, '_> {
-    /// Whether all that a class has to be with can be in these domains, where it would be the first of them.
+    /// True if all that a class has to be with can be in these domains, where it would be the first of them.
     pub fn gathers(&self, class: ClassId, domain: &DomainOfKeys) -> bool {
         let Some(wanted) = self.gathering.get(&class) else { return true };
         let topology = &self.context.topology;
@@ -25,8 +25,8 @@ impl Domains<'_, '_> {
         wanted.iter().all(|one| good(one) || !is_first(one.0))
     }
 
-    /// Of the pods on planned nodes, given node by node, those that have to be in a domain with others and cannot be bound in
-    /// any order, as class and count: the pod affinity that they need comes with pods that need them.
+    /// Pods on planned nodes, given node by node, that have to be in a domain with others and cannot be bound in any order, as
+    /// class and count: the pod affinity that they need comes with pods that need them.
     pub fn unopened(&self, without_node: &[PodsInBin], nodes: &[&[Share]]) -> Vec<(ClassId, u32)> {
         let topology = &self.context.topology;
         // Rules over one kind of domain alone choose pod affinity that is placed already.
@@ -68,8 +68,8 @@ impl Domains<'_, '_> {
         waiting.map(|(_, share)| (share.class, share.count)).collect()
     }
 
-    /// Of the pods on planned nodes those that are the only pod affinity that they have there, while others of the kind have
-    /// other nodes: kube-scheduler lets the first of its kind begin, and these may be bound before.
+    /// Pods on planned nodes that are the only pod affinity that they have there, while others of the kind have other nodes:
+    /// kube-scheduler lets the first of its kind begin, and these may be bound before.
     pub fn outrun(&self, nodes: &[&[Share]]) -> Vec<(ClassId, u32)> {
         let of_class = &self.context.topology.of_class;
         let on = |shares: &[Share], group: GroupId| -> u32 {
@@ -94,7 +94,7 @@ impl Domains<'_, '_> {
         found
     }
 
-    /// Whether pods find the pod affinity that they need, or are it themselves.
+    /// True if pods find the pod affinity that they need, or are it themselves.
     fn has_pod_affinity(&self, share: &Share, counts: &GroupCounts, on_node: &BTreeSet<GroupId>) -> bool {
         let topology = &self.context.topology;
         let part = &topology.of_class[share.class];

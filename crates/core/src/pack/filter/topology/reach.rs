@@ -15,10 +15,10 @@ use crate::pack::place::planned_node::PlannedNode;
 use crate::problem::PreferencePolicy;
 use crate::requirements::{Requirement, Requirements};
 
-/// So many instance types are looked at in a step.
+/// Number of instance types that are compared in one step of work.
 const TYPES_A_STEP: usize = 64;
 
-/// Of a key with no more values it is known when all that can be had have been found.
+/// Largest number of a key's values for which the search ends when all that can be had are found.
 const FEW_VALUES: usize = 64;
 
 /// The classes that state each group, softly or not, in their order.
@@ -40,7 +40,7 @@ pub(super) fn reached(context: &Context<'_>, group: GroupId, classes: &[ClassId]
     let mut found = BTreeSet::new();
     for class in classes.iter().copied() {
         let pools: Vec<PoolId> = context.pools.ids().filter(|pool| is_open(context, group, class, *pool)).collect();
-        // What one class can reach is enough: a spread counts a domain if any of its pods could be there.
+        // The reach of one class is enough: a spread counts a domain if any of its pods could be there.
         for selected in selections(context, class, &pools) {
             add(context, class, key, &selected, &mut found);
         }
@@ -52,7 +52,7 @@ pub(super) fn reached(context: &Context<'_>, group: GroupId, classes: &[ClassId]
     found
 }
 
-/// Whether the pods of a class tolerate a pool's taints, and its nodes may have all labels over which they are spread.
+/// True if the pods of a class tolerate a pool's taints, and its nodes may have all labels over which they are spread.
 fn is_open(context: &Context<'_>, group: GroupId, class: ClassId, pool: PoolId) -> bool {
     let topology = &context.topology;
     let RuleKind::Spread { labels, .. } = &topology.groups[group].kind else { return true };
@@ -62,14 +62,14 @@ fn is_open(context: &Context<'_>, group: GroupId, class: ClassId, pool: PoolId) 
         && labels.iter().all(|label| context.bins.may_have(topology, label, pool))
 }
 
-/// What requirements leave of a pool.
+/// The part of a pool that requirements leave.
 struct Selected<'c> {
     selection: Cow<'c, Selection>,
     pool: PoolId,
     wanted: Cow<'c, Requirements>,
 }
 
-/// What a class's requirements leave of each of these pools, preferences and volumes apart.
+/// The parts that a class's requirements leave of these pools, preferences and volumes apart.
 fn selections<'c>(context: &'c Context<'_>, class: ClassId, pools: &[PoolId]) -> Vec<Selected<'c>> {
     let own = &context.classes[class];
     let pod = own.example(context.problem);
@@ -201,7 +201,7 @@ impl Domains<'_, '_> {
         })
     }
 
-    /// Whether a planned node takes part in a spread, by the policies of that.
+    /// True if a planned node takes part in a spread, by the policies of that.
     pub fn counts_node(&self, group: GroupId, planned: &PlannedNode) -> bool {
         let (context, topology) = (self.context, &self.context.topology);
         let RuleKind::Spread { nodes, tolerated, labels, .. } = &topology.groups[group].kind else { return false };

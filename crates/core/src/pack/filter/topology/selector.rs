@@ -14,7 +14,7 @@ pub(crate) struct Selector {
 }
 
 impl Selector {
-    /// Matches no pod.
+    /// The selector that matches no pod.
     pub fn none() -> Self {
         Self { nothing: true, expressions: vec![] }
     }
@@ -22,7 +22,7 @@ impl Selector {
     /// Reads a selector.
     ///
     /// # Errors
-    /// What is wrong with it, as a sentence.
+    /// Names the unknown operator, as a sentence.
     pub fn parse(written: Option<&LabelSelector>) -> Result<Self, String> {
         let Some(written) = written else { return Ok(Self::none()) };
         let mut selector = Self::default();
@@ -74,7 +74,7 @@ impl Selector {
         self.expressions.iter().map(|(key, _, _)| key.as_str())
     }
 
-    /// Whether a pod with these labels is meant.
+    /// True if a pod with these labels is meant.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         !self.nothing
             && self.expressions.iter().all(|(key, operator, values)| {

@@ -1,4 +1,4 @@
-//! What DaemonSets take of each instance type of a pool: the most urgent first, and together no more than a share.
+//! Requests of DaemonSets on each instance type of a pool: the most urgent first, and together no more than a share.
 //!
 //! Where a DaemonSet leaves most of its types enough room, it counts on the others too, as kube-scheduler will place its pods
 //! there: small types are then no options. Where it would not, it counts only on types that have the room: nobody's pods take
@@ -29,12 +29,12 @@ pub(crate) struct PoolDaemons {
     all: Vec<Counted>,
     /// Resources that stand for nodes with one of some DaemonSets, and these DaemonSets, by their places here.
     affinities: Vec<(usize, Vec<usize>)>,
-    /// Whether some run on some nodes only, whatever their types.
+    /// True if some run on some nodes only, whatever their types.
     any_partial: bool,
 }
 
 impl PoolDaemons {
-    /// Those of a pool whose types have so much for pods, and those that reach the share.
+    /// The DaemonSets of a pool whose types have the room `whole`, and those that are left out because they reach the share.
     pub fn new(
         (problem, pool, view): (&Problem, PoolId, &PoolView),
         reach: &DaemonReach,
@@ -66,7 +66,7 @@ impl PoolDaemons {
         (found, left_out)
     }
 
-    /// For each of the types what DaemonSets take of it, but for those that are absent; empty where there are none.
+    /// Requests of DaemonSets on each of the types, but for those that are absent; empty where there are none.
     pub fn taken(&self, absent: u64, types: &Bits, len: usize, nothing: &Amounts) -> IndexVec<InstanceTypeId, Amounts> {
         if self.all.is_empty() && self.affinities.is_empty() {
             return IndexVec::new();
@@ -94,14 +94,14 @@ impl PoolDaemons {
         bits.fold(0, |absent, bit| absent | bit)
     }
 
-    /// Those of a node of a type, by index among the problem's, with what each takes.
+    /// The DaemonSets on a node of a type, by index among the problem's, with their requests.
     pub fn on_type(&self, absent: u64, at: InstanceTypeId) -> impl Iterator<Item = (usize, &Amounts)> {
         let here = self.all.iter().filter(move |one| one.runs.counts(absent, at));
         here.map(|one| (one.runs.daemon, &one.requests))
     }
 }
 
-/// What of each type DaemonSets have taken.
+/// Requests of DaemonSets counted so far on each type, and the share that bounds them.
 struct Share<'w> {
     share: crate::daemons::DaemonShare,
     whole: &'w [i64],
@@ -123,7 +123,7 @@ impl<'w> Share<'w> {
         }
     }
 
-    /// Counts what one takes of each of the types, and leaves those on which it counts.
+    /// Counts the requests of a DaemonSet on each of the types, and keeps of `types` those on which it counts.
     fn count(&mut self, requests: &Amounts, types: &mut Bits) {
         let mut over = types.clone();
         for at in types.iter() {

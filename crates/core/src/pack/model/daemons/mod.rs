@@ -1,4 +1,4 @@
-//! What DaemonSets take of new nodes (spec core 3.9), and what rules between pods say of their pods there.
+//! Requests of DaemonSets on new nodes (spec core 3.9), and rules between pods that concern their pods there.
 
 pub(crate) mod counted;
 pub(crate) mod reach;
@@ -19,7 +19,7 @@ use crate::problem::{ExistingNode, PreferencePolicy, Problem};
 use crate::requirements::Requirements;
 use reach::RunsOn;
 
-/// What a DaemonSet's pod may ask of a node, what it prefers apart.
+/// Alternatives of a DaemonSet's pod for its node, preferences apart.
 fn terms(daemon: &Pod) -> Result<Vec<Alternative>, String> {
     alternatives(daemon, PreferencePolicy::Ignore, false, GivenUp::default())
 }
@@ -31,13 +31,13 @@ fn meant_types(problem: &Problem, pod: &Pod, view: &PoolView, columns: &Columns<
     found.map(|one| one.types)
 }
 
-/// Whether a daemon is meant for a node with these labels and taints; taints that only prefer do not keep it off.
+/// True if a daemon is meant for a node with these labels and taints; taints that only prefer do not keep it off.
 pub(crate) fn runs_on(daemon: &Pod, taints: &[Taint], labels: &Requirements) -> bool {
     taints::untolerated(taints, &daemon.tolerations, true).is_none()
         && terms(daemon).is_ok_and(|terms| terms.iter().any(|term| satisfies(labels, &term.requirements)))
 }
 
-/// Whether a daemon runs on a node that is there: it is meant for it, and fits on it.
+/// True if a daemon runs on a node that is there: it is meant for it, and fits on it.
 pub(crate) fn comes_to(daemon: &Pod, node: &ExistingNode, labels: &Requirements) -> bool {
     fits_alone(daemon, &node.allocatable) && runs_on(daemon, &node.taints, labels)
 }

@@ -1,4 +1,4 @@
-//! On which nodes of a pool a DaemonSet's pod runs: those that it is meant for, on which it fits beside nothing else, and
+//! The nodes of a pool on which a DaemonSet's pod runs: those that it is meant for, on which it fits beside nothing else, and
 //! from which no DaemonSet that comes first keeps it off.
 
 use super::rules::{DaemonClashes, hopeless_distance};
@@ -19,18 +19,20 @@ use crate::problem::Problem;
 use crate::requirements::Requirements;
 use crate::resources::Resources;
 
-/// So many rules of DaemonSets are read in all, as terms, ports and what terms say; those that would need more do not count.
+/// Largest number of rules of DaemonSets that are read in all, as terms, ports and what terms say; those that would need more
+/// do not count.
 const MOST_RULES: usize = 4096;
 
-/// DaemonSets that run on some nodes of a pool only are told apart up to so many; more count on each of its nodes.
+/// Largest number of DaemonSets of a pool that are told apart because they run on some of its nodes only; more count on each of
+/// its nodes.
 const MOST_PARTIAL: u32 = 64;
 
 /// One way to be meant for a pool's nodes: a term of node selector and node affinity.
 #[derive(Debug, Clone, PartialEq)]
 struct Way {
-    /// The ways of buying such a node.
+    /// The offerings by which such a node can be bought.
     offering_bits: Mask,
-    /// What it asks of labels that the pool leaves open.
+    /// Requirements on labels that the pool leaves open.
     open: Requirements,
 }
 
@@ -50,7 +52,7 @@ pub(crate) struct RunsOn {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DaemonLeftOut {
     pub daemon: usize,
-    /// By place, or all where it is none of one pool's.
+    /// The pool, or `None` if it counts in no pool.
     pub pool: Option<PoolId>,
     pub why: String,
 }
@@ -80,7 +82,7 @@ impl DaemonReach {
         let clashes = DaemonClashes::between(problem, &counted);
         for daemon in counted {
             let pod = &problem.daemon_pods[daemon];
-            // What cannot be read has no pod anywhere.
+            // A DaemonSet that cannot be read has no pod anywhere.
             let Ok(terms) = terms(pod) else { continue };
             let mut fits = Bits::empty(rooms.len());
             let fitting = rooms.iter().enumerate().filter(|(_, room)| fits_alone(pod, room));
@@ -123,7 +125,7 @@ impl DaemonReach {
         counted
     }
 
-    /// Whether a DaemonSet counts in no pool, whatever its nodes are.
+    /// True if a DaemonSet counts in no pool, whatever its nodes are.
     pub fn is_left_out(&self, daemon: usize) -> bool {
         self.left_out.iter().any(|one| one.daemon == daemon && one.pool.is_none())
     }
@@ -156,7 +158,7 @@ impl DaemonReach {
 }
 
 impl RunsOn {
-    /// A pod by its terms, whatever its size; `None` if it is meant for no node of the pool.
+    /// A pod's reach by its terms, whatever its size; `None` if it is meant for no node of the pool.
     pub(super) fn by_terms(
         daemon: usize,
         terms: &[Alternative],
@@ -206,13 +208,13 @@ impl RunsOn {
         !self.is_partial() || other.ways.iter().all(|way| self.ways.contains(way))
     }
 
-    /// Whether it runs on some nodes of the pool only, whatever their types.
+    /// True if it runs on some nodes of the pool only, whatever their types.
     pub fn is_partial(&self) -> bool {
         self.bit != 0
     }
 }
 
-/// Which types of a pool a term means, and on which of their nodes; `None` if on none.
+/// The types of a pool that a term means, and the way to be meant for their nodes; `None` if it means none.
 fn reached(wanted: &Requirements, view: &PoolView, columns: &Columns<'_>, offers: &Offers) -> Option<(Bits, Way)> {
     let mut types = view.types.clone();
     let mut open = Requirements::new();
@@ -238,7 +240,7 @@ fn reached(wanted: &Requirements, view: &PoolView, columns: &Columns<'_>, offers
     (!types.is_empty() && offering_bits != 0).then_some((types, Way { offering_bits, open }))
 }
 
-/// Whether a pool's node may have a label. What is well known every node has by the time that pods are bound there.
+/// True if a pool's node may have a label. Well-known labels are on every node by the time that pods are bound there.
 pub(super) fn may_have(view: &PoolView, columns: &Columns<'_>, offers: &Offers, key: &str) -> bool {
     key == labels::HOSTNAME
         || labels::WELL_KNOWN.contains(&key)
@@ -252,7 +254,7 @@ pub(crate) fn full_name(pod: &Pod) -> String {
     format!("{}/{}", pod.namespace, pod.name)
 }
 
-/// That a DaemonSet fits none of the types that it is meant for: by the resource that is short on all of them.
+/// The reason why a DaemonSet fits none of the types that it is meant for: the resource that is short on all of them.
 fn no_room(pod: &Pod, rooms: &[Resources], meant: &Bits) -> String {
     let count = meant.count();
     let noun = if count == 1 { "instance type" } else { "instance types" };

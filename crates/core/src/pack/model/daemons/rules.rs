@@ -17,15 +17,15 @@ use crate::pod::{HostPort, Pod};
 use crate::problem::{ExistingNode, Problem};
 use crate::requirements::Requirements;
 
-/// So many rules of pods are held against a DaemonSet in a step.
+/// Number of rules of pods that are compared with a DaemonSet in one step of work.
 const RULES_A_STEP: usize = 8;
 
-/// DaemonSets of whose pods a node has one only.
+/// DaemonSets that exclude each other: a node has the pod of only one of them.
 #[derive(Debug, Default)]
 pub(super) struct DaemonClashes(BTreeMap<usize, BTreeSet<usize>>);
 
 impl DaemonClashes {
-    /// Those by host ports and by anti-affinity, whichever of the two states it.
+    /// Clashes by host ports and by anti-affinity, whichever of the two states it.
     pub fn between(problem: &Problem, counted: &[usize]) -> Self {
         let reader = Reader::new(problem);
         let mut all = Self::default();
@@ -50,14 +50,14 @@ impl DaemonClashes {
         all
     }
 
-    /// Whether two DaemonSets, by index, exclude each other.
+    /// True if two DaemonSets, by index, exclude each other.
     pub fn exclude(&self, one: usize, other: usize) -> bool {
         self.0.get(&one).is_some_and(|others| others.contains(&other))
     }
 }
 
-/// Why a DaemonSet's pod has no place beside others: its own anti-affinity is against everybody, or against pods of other
-/// namespaces. Those it cannot keep off all nodes: kube-scheduler leaves its pod out where they are.
+/// The reason why a DaemonSet's pod has no place beside others: its own anti-affinity is against everybody, or against pods of
+/// other namespaces. Those it cannot keep off all nodes: kube-scheduler leaves its pod out where they are.
 pub(super) fn hopeless_distance(problem: &Problem, daemon: &Pod) -> Option<String> {
     let groups = Reader::new(problem).kept_by_bound(daemon);
     let meant = groups.iter().find_map(|group| {
@@ -76,13 +76,13 @@ pub(crate) struct DaemonConflict {
     pub name: String,
     /// The label whose values are the domains: nodes without it exclude no pod.
     pub key: String,
-    /// By number.
+    /// Its host ports by number, where the label is the hostname.
     ports: FxHashMap<i32, Vec<HostPort>>,
     /// The pods that its own anti-affinity keeps off.
     keeps_off: Vec<Group>,
 }
 
-/// What keeps a pod off a DaemonSet's nodes.
+/// The cause that keeps a pod off a DaemonSet's nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clash {
     /// The DaemonSet has this host port.
@@ -92,7 +92,7 @@ pub(crate) enum Clash {
 }
 
 impl DaemonConflict {
-    /// Those of the DaemonSets that keep off any pod that waits.
+    /// The conflicts of DaemonSets that keep off any pod that waits.
     pub fn all(problem: &Problem, reach: &DaemonReach, steps: &Steps) -> Vec<Self> {
         if problem.daemon_pods.is_empty() {
             return vec![];
@@ -119,7 +119,7 @@ impl DaemonConflict {
                 });
             }
         }
-        // What pods say themselves is read once for those that are alike: it is dear, and a batch may have thousands.
+        // Rules that pods state themselves are read once for pods that are alike: it is dear, and a batch may have thousands.
         let looks = (problem.pods.len() + theirs.len()) / RULES_A_STEP;
         all.retain(|one| {
             if !steps.spend(1 + looks) {
@@ -131,18 +131,18 @@ impl DaemonConflict {
         all
     }
 
-    /// What keeps the pod off, if anything does.
+    /// The cause that keeps the pod off, if there is one.
     pub fn clash(&self, problem: &Problem, pod: &Pod) -> Option<Clash> {
         self.keeps_off(pod).or_else(|| self.is_avoided_by(problem, pod).then_some(Clash::AntiAffinity))
     }
 
-    /// Whether anything keeps the pod off that keeps off such pods itself.
+    /// True if a host port or anti-affinity keeps the pod off; `own` are the anti-affinity rules of the pod.
     pub fn excludes(&self, problem: &Problem, pod: &Pod, own: &[Group]) -> bool {
         let daemon = &problem.daemon_pods[self.daemon];
         self.keeps_off(pod).is_some() || own.iter().any(|group| group.key == self.key && group.means(daemon))
     }
 
-    /// What the DaemonSet has or says itself that keeps the pod off.
+    /// The cause on the DaemonSet's side that keeps the pod off: its port or its anti-affinity.
     fn keeps_off(&self, pod: &Pod) -> Option<Clash> {
         let has =
             |port: &HostPort| self.ports.get(&port.port).is_some_and(|all| all.iter().any(|own| own.conflicts(port)));
@@ -151,14 +151,14 @@ impl DaemonConflict {
         taken.map(|port| Clash::Port(port.port)).or_else(by_anti_affinity)
     }
 
-    /// Whether the pod keeps off by what it says itself.
+    /// True if the pod's own anti-affinity keeps it off.
     fn is_avoided_by(&self, problem: &Problem, pod: &Pod) -> bool {
         let daemon = &problem.daemon_pods[self.daemon];
         let meant = |group: &Group| group.key == self.key && group.means(daemon);
         has_anti_affinity(pod) && Reader::new(problem).kept_by_bound(pod).iter().any(meant)
     }
 
-    /// Whether it keeps pods off a node that is there.
+    /// True if it keeps pods off a node that is there.
     pub fn binds_on(&self, problem: &Problem, node: &ExistingNode, own: &Requirements) -> bool {
         own.get(&self.key).is_some() && comes_to(&problem.daemon_pods[self.daemon], node, own)
     }
@@ -177,7 +177,7 @@ pub(crate) struct DaemonAffinity {
 }
 
 impl DaemonAffinity {
-    /// Those of the rules of pods that wait, for pods that can be on a new node with such a DaemonSet.
+    /// The pod affinities of pods that wait, for pods that can be on a new node with such a DaemonSet.
     pub fn all(
         problem: &Problem,
         pools: &IndexVec<PoolId, PoolView>,
@@ -225,12 +225,12 @@ impl DaemonAffinity {
         Some(all.len() - 1)
     }
 
-    /// Whether a pod, by index, states it and can be on such a node.
+    /// True if a pod, by index, states it and can be on such a node.
     pub fn is_for(&self, pod: PodId) -> bool {
         self.pods.contains(&pod)
     }
 
-    /// Whether a DaemonSet, by index, is one of these.
+    /// True if a DaemonSet, by index, is one of these.
     pub fn has_daemon(&self, daemon: usize) -> bool {
         self.daemons.contains(&daemon)
     }
@@ -252,7 +252,7 @@ impl DaemonAffinity {
         })
     }
 
-    /// Whether a node on its way will have such a pod.
+    /// True if a node on its way will have such a pod.
     pub fn comes_to(&self, problem: &Problem, node: &ExistingNode, own: &Requirements) -> bool {
         own.get(&self.group.key).is_some()
             && self.daemons.iter().any(|daemon| comes_to(&problem.daemon_pods[*daemon], node, own))
@@ -277,7 +277,7 @@ fn examples(problem: &Problem, chosen: impl Fn(&Pod) -> bool) -> Vec<usize> {
     found
 }
 
-/// Whether two pods are the same for rules between pods and DaemonSets.
+/// True if two pods are the same for rules between pods and DaemonSets.
 fn alike(a: &Pod, b: &Pod) -> bool {
     a.namespace == b.namespace
         && a.labels == b.labels

@@ -9,8 +9,8 @@ use crate::pack::model::ids::NodeRulesId;
 use crate::pack::model::item::Item;
 use crate::pack::place::planned_node::PlannedNode;
 
-/// Assigns a pattern's pods to the items of its shapes, which may make several planned nodes of one pattern. What rules
-/// for nodes do not let together stays with its item.
+/// Assigns a pattern's pods to the items of its shapes, which may make several planned nodes of one pattern. Pods that rules
+/// for nodes keep apart stay with their item.
 pub(super) fn assign_pattern(
     context: &Context<'_>,
     empty: &PlannedNode,
@@ -39,7 +39,7 @@ pub(super) fn assign_pattern(
     }
 }
 
-/// Takes so many pods of a shape, those with most left first where rules tell them apart.
+/// Takes `wanted` pods of a shape, those with most left first where rules tell them apart.
 fn take_pods(
     context: &Context<'_>,
     planned: &mut PlannedNode,
@@ -55,7 +55,7 @@ fn take_pods(
     if ruled {
         order.sort_by_key(|at| std::cmp::Reverse(items[*at].left));
     }
-    // Of each item no more than half its workload as long as there are others.
+    // Each item gives no more than half its workload as long as there are others.
     let mut most: SmallVec<[u32; 8]> = order.iter().map(|at| half_of(context, items[*at].class)).collect();
     loop {
         let mut bound = false;

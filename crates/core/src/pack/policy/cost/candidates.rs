@@ -12,21 +12,21 @@ use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::numbers::float;
 use crate::pack::model::offers::Mask;
 
-/// With more shapes than this, types that are almost alike are not told apart: a node gets the cheapest type that holds
-/// what is planned on it anyway.
+/// Number of shapes above which types that are almost alike are not told apart: a node gets the cheapest type that holds what
+/// is planned on it anyway.
 const MANY_SHAPES: usize = 48;
 
-/// A dearer type is worth a look with that many shapes if it has so much more room than a cheaper one.
+/// Smallest ratio of a dearer type's room to a cheaper one's at which it is kept, with that many shapes.
 const MORE_ROOM: f64 = 1.08;
 
-/// With more pods than this of shapes that are not many, types are told apart even by room that all these together do
-/// not ask for: it makes other patterns.
+/// Number of pods of shapes, not many, above which types are told apart even by room that all these together do not ask for: it
+/// makes other patterns.
 const FEW_PODS: u32 = 100;
 
-/// So many candidates are looked at in a step.
+/// Number of candidates that are compared in one step of work.
 const CANDIDATES_A_STEP: usize = 8;
 
-/// So many sets and shapes are looked at for a type while one candidate is.
+/// Number of sets and shapes that are compared for a type in the time of one candidate.
 const SHAPES_OF_A_CANDIDATE: usize = 4;
 
 /// A type bought in one of some offering bits that all shapes see alike.
@@ -35,16 +35,16 @@ pub(super) struct TypeCandidate {
     pub at: InstanceTypeId,
     /// Dollars an hour.
     pub price: f64,
-    /// The same with what a node costs beside its price.
+    /// The price with `node_price`, what a node costs beside it.
     pub cost: f64,
-    /// The ways of buying it that are meant.
+    /// The offerings by which it is bought.
     pub offering_bits: Mask,
     /// The shapes that it may carry.
     pub shapes: Vec<ShapeId>,
 }
 
-/// Types that are in the same sets: the shapes that these allow, what all their pods ask for together, which is as much
-/// room as is of use, and the candidates kept, cheapest first, so that the first to have room wins.
+/// Types that are in the same sets: the shapes that these allow, what all their pods ask for together, which is as much room as
+/// is of use, and the candidates kept, cheapest first, so that the first to have room wins.
 struct Kept {
     allowed: Vec<ShapeId>,
     asked: Amounts,
@@ -85,7 +85,7 @@ impl TypeCandidates {
         // has two prices and carries two sets of shapes.
         for offering_bits in offering_groups(context, kind.pool, shapes) {
             let bought = context.bought(offering_bits);
-            // By what sets a type is in.
+            // Candidates kept, by the sets that a type is in.
             let mut kept: FxHashMap<Vec<bool>, Kept> = FxHashMap::default();
             for at in bought.order.iter().copied().filter(|at| open.has(*at)) {
                 // Only types that the same shapes may be on can be held against each other.
@@ -136,7 +136,7 @@ impl TypeCandidates {
         Self { all, aims }
     }
 
-    /// Lets a node cost so much beside its price.
+    /// Sets the costs anew, with another price of a node beside its own.
     pub fn set_node_price(&mut self, node: NodePrice) {
         self.all.iter_mut().for_each(|candidate| candidate.cost = node.with(candidate.price));
     }

@@ -1,4 +1,4 @@
-//! Filling one node with what is worth most.
+//! Filling of one node with the pods that are worth most.
 
 use std::collections::BinaryHeap;
 
@@ -13,25 +13,25 @@ use crate::pack::model::ids::{IndexVec, JointId, ShapeId};
 use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::numbers::{count_of_amount, float, part_of};
 
-/// How strongly cpu and memory count when pods are ordered by worth per resource taken. No one order is best for all
-/// types: the best of several is taken.
+/// Weights of cpu and memory when pods are ordered by worth per resource taken. No one order is best for all types: the best of
+/// several is taken.
 const EVENLY: [f64; 2] = [1.0, 1.0];
 const BY_CPU: [[f64; 2]; 2] = [[1.0, 0.25], [1.0, 0.02]];
 const BY_MEMORY: [[f64; 2]; 2] = [[0.25, 1.0], [0.02, 1.0]];
 
-/// With more shapes than this only the resource that runs out first is tried as the one that counts.
+/// Number of shapes above which only the resource that runs out first is tried as the one that counts.
 const FEW_SHAPES: usize = 48;
 
-/// With more than this it is tried only once.
+/// Number of shapes above which that resource is tried only once.
 const MANY_SHAPES: usize = 256;
 
-/// A filling looks at so many shapes in a step.
+/// Number of shapes that a filling compares in one step of work.
 const SHAPES_A_STEP: usize = 2;
 
 /// The bits of a key of [`PatternFiller::rank`] that are the place of a shape among the able.
 const PLACE: u64 = 0xffff;
 
-/// How much every other resource counts.
+/// Weight of every other resource.
 const OTHER_WEIGHT: f64 = 0.3;
 
 /// A shape that may be taken: its value, and what it takes of cpu, memory and the rest.
@@ -42,7 +42,7 @@ struct Able {
     taken: [f64; 3],
 }
 
-/// What one node is filled with, and what that is worth.
+/// The contents of one node, with their worth.
 #[derive(Debug, Default)]
 pub(super) struct Filling {
     pub worth: f64,
@@ -55,7 +55,7 @@ pub(super) struct PatternFiller<'c, 'a> {
     shapes: &'c Shapes<'c>,
     kind: NodeKind,
     able: Vec<Able>,
-    /// The least that any of these asks of each resource.
+    /// Smallest amount of each resource that any of these asks for.
     least: Amounts,
     /// The able by worth, see [`PatternFiller::rank`].
     order: BinaryHeap<u64>,
@@ -81,12 +81,12 @@ impl<'c, 'a> PatternFiller<'c, 'a> {
         }
     }
 
-    /// What it fills for.
+    /// The context that it fills for.
     pub fn context(&self) -> &'c Context<'a> {
         self.context
     }
 
-    /// The most valuable filling of so many quarters of a candidate found, with at most `left` pods of each shape.
+    /// The most valuable filling found of a candidate, or of `quarters` quarters of it, with at most `left` pods of each shape.
     pub fn fill(
         &mut self,
         candidate: &TypeCandidate,
@@ -106,7 +106,7 @@ impl<'c, 'a> PatternFiller<'c, 'a> {
         // Three tries of different orders are far cheaper than one search, and mostly find the same.
         self.attempt(EVENLY, candidate, left, &mut best);
         let of_whole = |at: usize| part_of(self.room[at], self.whole[at]);
-        // What the first try used up is what was scarce: it is what the next try counts.
+        // The resource that the first try used up was scarce: the next try counts it.
         let cpu_first = of_whole(0) <= of_whole(1);
         let few = self.able.len() <= FEW_SHAPES;
         let tried = if self.able.len() <= MANY_SHAPES { 2 } else { 1 };
@@ -162,7 +162,7 @@ impl<'c, 'a> PatternFiller<'c, 'a> {
         }
     }
 
-    /// Finds the shapes that may be taken, and what each takes of the node.
+    /// Finds the shapes that may be taken, with the parts of the node that each takes.
     fn find_entries(
         &mut self,
         candidate: &TypeCandidate,
@@ -176,7 +176,7 @@ impl<'c, 'a> PatternFiller<'c, 'a> {
         self.least.resize(room.len(), i64::MAX);
         for shape in &candidate.shapes {
             let value = value[*shape];
-            // What has no value would only take room: the rest is planned when values are known for all.
+            // A shape without a value would only take room: the rest is planned when values are known for all.
             if left[*shape] == 0 || value <= 0.0 {
                 continue;
             }
@@ -205,7 +205,7 @@ impl<'c, 'a> PatternFiller<'c, 'a> {
         self.order = BinaryHeap::from(order);
     }
 
-    /// Fills in that order, into the pattern kept; answers what it is worth.
+    /// Fills in that order, into the pattern kept; returns its worth.
     fn by_order(&mut self, candidate: &TypeCandidate, left: &IndexVec<ShapeId, u32>) -> f64 {
         self.room.clone_from(&self.whole);
         self.tally.clear();

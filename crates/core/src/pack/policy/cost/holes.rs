@@ -1,4 +1,4 @@
-//! What a plan left over, put where planned nodes have room to spare, at no cost.
+//! Pods that a plan left over, put where planned nodes have room to spare, at no cost.
 
 use super::shapes::half_of;
 use crate::pack::model::classes::Amounts;
@@ -10,10 +10,10 @@ use crate::pack::model::offers::Mask;
 use crate::pack::model::options::varied_enough;
 use crate::pack::place::planned_node::PlannedNode;
 
-/// So many times a planned node is looked at: the bound on work.
+/// Largest number of looks at planned nodes: the bound on work.
 const MOST_LOOKS: usize = 2_000_000;
 
-/// So many looks at a hole are a step.
+/// Number of looks at holes that are one step of work.
 const LOOKS_A_STEP: usize = 16;
 
 /// Room to spare on the type that is cheapest for what a node holds.

@@ -1,8 +1,8 @@
-//! What may still come of something, as the key of a heap: the most hopeful is tried first.
+//! Keys of a heap in which the most hopeful candidate is tried first.
 
 use std::cmp::Ordering;
 
-/// What a candidate may be worth for its cost.
+/// The most that a candidate may be worth, divided by its cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Hope(pub f64);
 

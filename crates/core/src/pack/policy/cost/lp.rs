@@ -1,9 +1,9 @@
-//! The linear program over patterns: carry all pods at the least cost, nodes taken in fractions. A revised simplex
-//! with the inverse of the basis kept whole: there are as many rows as shapes.
+//! The linear program over patterns: carry all pods at the least cost, nodes taken in fractions. A revised simplex with the
+//! inverse of the basis kept whole: there are as many rows as shapes.
 //!
-//! Say there are ten pods each of two shapes. Alone a node holds two of either and costs $1: ten nodes for $10, so a pod
-//! of either is worth $0.50. Then a node is found that holds one of each for $0.60. Its pods are worth $1, which is $0.40
-//! more than it costs, so it enters: ten such nodes for $6, and two pods, one of each, are worth $0.60 together. What is
+//! Say there are ten pods each of two shapes. Alone a node holds two of either and costs $1: ten nodes for $10, so a pod of
+//! either is worth $0.50. Then a node is found that holds one of each for $0.60. Its pods are worth $1, which is $0.40 more
+//! than it costs, so it enters: ten such nodes for $6, and two pods, one of each, are worth $0.60 together. A pattern that is
 //! worth less than it costs now cannot make the answer cheaper, whatever else is known.
 
 use super::{NodePrice, Pattern};
@@ -18,7 +18,7 @@ pub(super) struct Master {
     rows: usize,
     /// Patterns with the price of their nodes.
     columns: Vec<(Pattern, f64)>,
-    /// What a node costs beside its price.
+    /// Cost of a node beside its price.
     node: NodePrice,
     /// For each row the column that is basic in it; `None` for the row's surplus.
     basis: Vec<Option<usize>>,
@@ -28,8 +28,8 @@ pub(super) struct Master {
 }
 
 impl Master {
-    /// Starts with one pattern a row, which holds that row's shape only: its count on a node and the node's price. A
-    /// node costs so much more.
+    /// Starts with one pattern a row, which holds that row's shape only: its count on a node and the node's price. `node` is
+    /// the cost of each node beside its price.
     pub fn new(counts: &[u32], singles: &[(u32, f64)], node: NodePrice) -> Self {
         let rows = counts.len();
         let mut master = Self {
@@ -52,12 +52,12 @@ impl Master {
         master
     }
 
-    /// What a pod of each shape is worth at the present basis.
+    /// Worth of a pod of each shape at the present basis, in dollars an hour.
     pub fn duals(&self) -> &IndexVec<ShapeId, f64> {
         &self.duals
     }
 
-    /// Lets a node cost so much beside its price, and finds the best mix of the patterns known.
+    /// Sets the cost of a node beside its price, and finds the best mix of the patterns known.
     pub fn reprice(&mut self, node: NodePrice) {
         self.node = node;
         self.price();
@@ -75,12 +75,13 @@ impl Master {
         self.price();
     }
 
-    /// What a pattern's pods are worth beyond its cost.
+    /// Worth of a pattern's pods beyond its cost.
     fn gain(&self, pattern: &Pattern, price: f64) -> f64 {
         pattern.iter().map(|(row, count)| self.duals[*row] * f64::from(*count)).sum::<f64>() - self.node.with(price)
     }
 
-    /// Brings a pattern into the basis if that gains anything, and then surplus as long as that does.
+    /// Brings a pattern into the basis if that gains anything, and then surplus as long as that does; true if the pattern came
+    /// in.
     pub fn enter(&mut self, pattern: Pattern, price: f64) -> bool {
         // A pattern whose pods are worth what it costs already changes nothing.
         if self.gain(&pattern, price) <= EPSILON * self.node.with(price) {
@@ -94,7 +95,7 @@ impl Master {
         let (pattern, price) = &self.columns[column];
         let gain = self.gain(pattern, *price);
         let mut direction = vec![0.0; self.rows];
-        // How much of each basic column one node of the new pattern takes the place of.
+        // Amounts of the basic columns that one node of the new pattern replaces.
         for (row, slot) in direction.iter_mut().enumerate() {
             let inverse = &self.inverse[row * self.rows..(row + 1) * self.rows];
             *slot = pattern.iter().map(|(at, count)| inverse[at.index()] * f64::from(*count)).sum();
@@ -116,8 +117,7 @@ impl Master {
         true
     }
 
-    /// One step: the entering column, worth so much beyond its cost, takes the place of the basic one that reaches zero
-    /// first.
+    /// One step: the entering column, worth `gain` beyond its cost, takes the place of the basic one that reaches zero first.
     fn pivot(&mut self, direction: &[f64], entering: Option<usize>, gain: f64) -> bool {
         let mut leaving: Option<(f64, usize)> = None;
         for (row, step) in direction.iter().enumerate() {
@@ -139,7 +139,7 @@ impl Master {
             let factor = direction[row];
             let slots = &mut self.inverse[row * rows..(row + 1) * rows];
             slots.iter_mut().zip(&scaled).for_each(|(slot, value)| *slot -= factor * value);
-            // What is below zero is noise, and would grow.
+            // A level below zero is noise, and would grow.
             self.level[row] = (self.level[row] - factor * ratio).max(0.0);
         }
         self.level[out] = ratio;
@@ -148,7 +148,7 @@ impl Master {
         true
     }
 
-    /// What pods are worth, from the basis: steps only keep it up, and lose a little each time.
+    /// Computes the worth of pods from the basis: steps only update it, and lose a little each time.
     pub fn price(&mut self) {
         self.duals.fill(0.0);
         for (row, column) in self.basis.iter().enumerate() {
@@ -160,7 +160,7 @@ impl Master {
         }
     }
 
-    /// The patterns in use with the price of their nodes and how often, the most often first.
+    /// The patterns in use with the price of their nodes and the number of nodes, the largest number first.
     pub fn solution(&self) -> Vec<(&Pattern, f64, f64)> {
         let mut used: Vec<(usize, f64)> = self
             .basis

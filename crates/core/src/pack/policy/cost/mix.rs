@@ -16,65 +16,67 @@ use crate::pack::model::ids::{IndexVec, ShapeId};
 use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::numbers::{count_of_amount, len_of, rounded_down};
 
-/// How often patterns are generated anew at most: the bound on work, instead of time, keeps the answer the same.
+/// Largest number of rounds that generate patterns: the bound on work, instead of time, keeps the answer the same.
 const ROUNDS: usize = 60;
 
-/// Patterns that are worth less than this beyond their cost are not worth another round.
+/// Smallest worth of a pattern, divided by its cost, for which there is another round.
 const WORTH_A_ROUND: f64 = 1.002;
 
-/// With so few shapes, and pairs of a candidate and a shape that it carries, all candidates are asked in every round; otherwise so many, and the others in turns.
+/// Number of shapes, and of pairs of a candidate and a shape that it carries, up to which all candidates are asked in every
+/// round; beyond, the number of those that are, and the turns in which the others are.
 pub(super) const FEW_ROWS: usize = 24;
 const FEW_PAIRS: usize = 16_384;
 const ASKED_FIRST: usize = 24;
 const TURNS: usize = 6;
 
-/// No more patterns enter in a round: later ones are worth less by then.
+/// Largest number of patterns that enter in a round: later ones are worth less by then.
 const MOST_ENTERING: usize = 64;
 
-/// With more shapes than this the linear program is left out, and a pod is worth what it asks for.
+/// Number of shapes above which the linear program is left out, and a pod is worth what it asks for.
 pub(super) const MOST_ROWS: usize = 200;
 
-/// With fewer pods of each shape, where shapes are not few, as well: rounding would leave nothing of its answer.
+/// Number of pods of each shape below which, where shapes are not few, it is left out too: rounding would leave nothing of its
+/// answer.
 pub(super) const LEAST_PODS_A_SHAPE: usize = 8;
 
-/// How much dearer than the cheapest answer found one with fewer nodes may be.
+/// Largest price of an answer with fewer nodes, as a multiple of the cheapest answer found.
 const FEWER_NODES_MAY_COST: f64 = 1.02;
 
-/// What a node is first taken to cost beside its price when fewer are looked for, in prices of the mean node.
+/// First surcharge on a node when fewer are looked for, as a multiple of the mean node's price.
 const FIRST_NODE_PRICE: f64 = 0.1;
 
-/// So many prices of a node are tried, ever closer to the one at which the answer gets too dear.
+/// Number of surcharges that are tried, ever closer to the one at which the answer gets too dear.
 const TRIES: usize = 3;
 
-/// So many shapes are looked at in generating patterns: the bound on work, beside that on rounds. It grows with the
-/// pods, less with many shapes: what the linear program knows of few pods of each is lost in rounding.
+/// Bounds on the number of shapes that are looked at in generating patterns, beside the bound on rounds. The number grows with
+/// the pods, less with many shapes: what the linear program knows of few pods of each is lost in rounding.
 const MOST_LOOKS: usize = 1_000_000;
 const LEAST_LOOKS: usize = 20_000;
 const LOOKS_A_POD: usize = 60;
 const LOOKS_A_POD_OF_SOME_SHAPES: usize = 400;
 const LOOKS_A_POD_OF_FEW_SHAPES: usize = 300;
 
-/// So many shapes are some.
+/// Largest number of shapes that are some and not many.
 const SOME_ROWS: usize = 64;
 
-/// A step of the linear program takes as long as so many looks, for each pair of shapes.
+/// Number of pairs of shapes for which a step of the linear program takes as long as one look.
 const PAIRS_A_LOOK: usize = 64;
 
-/// Steps of all searches together: the bound on their work.
+/// Largest number of steps of all searches together, and for each pod: the bound on their work.
 const MOST_STEPS: usize = 1_000_000;
 const STEPS_A_POD: usize = 150;
 
-/// A candidate that was worth less than this of its cost when filled in order is not searched.
+/// Smallest worth of a candidate, filled in order, divided by its cost, at which it is searched.
 const WORTH_A_SEARCH: f64 = 0.8;
 
-/// Among the patterns for what is left one that is worth so much less than another was hoped to be is as good.
+/// Ratio up to which another pattern may be hoped to be worth more than one that is taken for what is left.
 const AS_GOOD: f64 = 1.004;
 
-/// Fewer nodes are looked for only with so few shapes.
+/// Largest number of shapes for which fewer nodes are looked for.
 const FEW_FOR_FEWER: usize = 32;
 
-/// The patterns to launch and how often: among answers little dearer than the cheapest the one with the fewest nodes.
-/// Where the cheapest is not wanted no fewer nodes are looked for.
+/// The patterns to launch with their numbers of nodes: among answers little dearer than the cheapest the one with the fewest
+/// nodes. Where the cheapest is not wanted no fewer nodes are looked for.
 pub(super) fn plan(
     context: &Context<'_>,
     kind: NodeKind,
@@ -115,7 +117,7 @@ pub(super) fn plan(
     planner.fewer_nodes(&mut master, candidates, &counts, looks, best)
 }
 
-/// The patterns of the mix as often as they come whole.
+/// Takes the patterns of the mix as often as they come whole.
 fn round_down(master: &Master, left: &mut IndexVec<ShapeId, u32>, answer: &mut Answer) {
     for (pattern, price, level) in master.solution() {
         // Patterns share shapes, so what one took may be missing for the next: none takes more than there is.
@@ -132,14 +134,14 @@ fn round_down(master: &Master, left: &mut IndexVec<ShapeId, u32>, answer: &mut A
 #[derive(Clone, Copy)]
 struct WorkBound {
     rounds: usize,
-    /// How many shapes are looked at.
+    /// Largest number of shapes that are looked at.
     looks: usize,
 }
 
 struct Planner<'c, 'a> {
     filler: PatternFiller<'c, 'a>,
     variety: Variety<'c, 'a>,
-    /// Steps left to searches.
+    /// Number of steps that are left to searches.
     steps: usize,
 }
 
@@ -202,7 +204,7 @@ impl Planner<'_, '_> {
         bound: WorkBound,
     ) {
         let mut looks = 0;
-        // What each candidate was last worth for its cost: those that were worth most are asked again first.
+        // Worth of each candidate when last filled, divided by its cost: those that were worth most are asked again first.
         let mut known = vec![f64::INFINITY; candidates.all.len()];
         let mut order: Vec<usize> = (0..candidates.all.len()).collect();
         let pairs: usize = candidates.all.iter().map(|one| one.shapes.len()).sum();
@@ -243,13 +245,13 @@ impl Planner<'_, '_> {
                 if thorough || counts.len() > FEW_ROWS {
                     break;
                 }
-                // What filling in order no longer improves, a search may.
+                // A search may improve what filling in order no longer does.
                 thorough = true;
             }
         }
     }
 
-    /// Lets the patterns found enter the program, which has so many rows; says how many did.
+    /// Lets the patterns found enter the program, which has `rows` rows; returns the number that did.
     fn enter(&self, master: &mut Master, mut found: Vec<(f64, Pattern, f64)>, rows: usize) -> usize {
         // The best enters first: it changes what pods are worth, and many of the others gain nothing any more.
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -263,7 +265,7 @@ impl Planner<'_, '_> {
         entered
     }
 
-    /// For each shape the cheapest way to carry it alone: how many on a node, and the node's price.
+    /// For each shape the cheapest way to carry it alone: the number on a node, and the node's price.
     fn singles(
         &mut self,
         context: &Context<'_>,
@@ -315,7 +317,7 @@ impl Planner<'_, '_> {
         (0.0, Pattern::new())
     }
 
-    /// The same by a search, where that finds more, as long as the steps last.
+    /// The best filling by a search, where that finds more than filling in order, as long as the steps last.
     fn searched(
         &mut self,
         candidate: &TypeCandidate,
@@ -334,7 +336,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// What rounding left: again and again the pattern that is worth most for its cost.
+    /// Plans the pods that rounding left: again and again the pattern that is worth most for its cost.
     fn rest(
         &mut self,
         candidates: &TypeCandidates,
@@ -342,13 +344,13 @@ impl Planner<'_, '_> {
         left: &mut IndexVec<ShapeId, u32>,
         answer: &mut Answer,
     ) {
-        // What the program held to be worth nothing still has to be somewhere: it fills what is left of a node, and
+        // A shape that the program held to be worth nothing still has to be somewhere: it fills what is left of a node, and
         // never decides for one.
         let floor = value.iter().copied().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
         let value: IndexVec<ShapeId, f64> =
             value.iter().map(|value| if *value > 0.0 { *value } else { floor.min(1.0) * 1e-3 }).collect();
-        // What a candidate is worth only falls as pods go: the most hopeful is filled again, and taken if it is still
-        // worth more than the next ever was.
+        // A candidate's worth only falls as pods go: the most hopeful is filled again, and taken if it is still worth more than
+        // the next ever was.
         let mut hopes: BinaryHeap<(Hope, Reverse<usize>)> =
             (0..candidates.all.len()).map(|at| (Hope(f64::INFINITY), Reverse(at))).collect();
         while left.iter().any(|count| *count > 0) {

@@ -1,10 +1,10 @@
-//! What a node costs beside its price: part of the objective, not of what is paid.
+//! Cost of a node beside its price: part of the objective, not of what is paid.
 
-/// Of a cheap node no more than this part of its price counts. $0.02 is a tenth of an on-demand node and twice the price of a
-/// small spot node, which would never be bought. With less, pods get more nodes for the same money (docs/decisions/009).
+/// Largest cost of a node beside its price, as a part of that price. $0.02 is a tenth of an on-demand node and twice the price
+/// of a small spot node, which would never be bought. With less, pods get more nodes for the same money (docs/decisions/009).
 const MOST_OF_THE_PRICE: f64 = 1.0;
 
-/// What a node costs beside its price, in dollars an hour.
+/// Cost of a node beside its price, in dollars an hour.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct NodePrice {
     usual: f64,
@@ -12,22 +12,22 @@ pub(crate) struct NodePrice {
 }
 
 impl NodePrice {
-    /// What a node more is worth avoiding, as settings say it.
+    /// The usual cost, as settings have it: what one node less is worth.
     pub const fn new(usual: f64) -> Self {
         Self { usual, more: 0.0 }
     }
 
-    /// The same where so much more is to be saved by each node, whatever its price: fewer nodes are looked for.
+    /// The cost with `more` for each node, whatever its price: fewer nodes are looked for.
     pub fn and(self, more: f64) -> Self {
         Self { more: self.more + more, ..self }
     }
 
-    /// A node's price with what it costs beside it.
+    /// A node's price with the cost beside it.
     pub fn with(self, price: f64) -> f64 {
         price + self.extra_for(price)
     }
 
-    /// What a node of such a price costs beside it.
+    /// Cost beside its price of a node of this price.
     pub fn extra_for(self, price: f64) -> f64 {
         self.usual.min(price * MOST_OF_THE_PRICE) + self.more
     }

@@ -1,5 +1,5 @@
-//! What cpu, memory and the rest cost at the best mix of nodes, as if pods could be cut at will: where there are many
-//! shapes of few pods each, what a pod is worth follows from what it asks.
+//! Rates of cpu, memory and the rest at the best mix of nodes, as if pods could be cut at will: where there are many shapes of
+//! few pods each, a pod's worth follows from what it asks.
 
 use super::NodePrice;
 use super::candidates::TypeCandidates;
@@ -11,17 +11,17 @@ use crate::pack::model::ids::{IndexVec, ShapeId};
 use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::numbers::{float, rounded_down};
 
-/// With more kinds of shapes than this, by what they may be bought as, each asks for too little to be priced alone.
+/// Number of kinds of shapes, by what they may be bought as, above which each asks for too little to be priced alone.
 const MOST_KINDS: usize = 6;
 
-/// Amounts are counted in so many parts of all that is asked.
+/// Number of parts in which all that is asked of a resource is counted.
 const PARTS: f64 = 1e9;
 
-/// Steps of a linear program of a few rows.
+/// Largest number of steps of a linear program of a few rows.
 const MOST_STEPS: usize = 40;
 
-/// What a pod of each shape is worth without a linear program over shapes: what it asks at going rates, or what it costs
-/// with its like alone, where a node holds no more of these, whatever room it has, or where going rates say nothing.
+/// Worth of a pod of each shape without a linear program over shapes: what it asks at going rates, or what it costs with its
+/// like alone, where a node holds no more of these, whatever room it has, or where going rates say nothing.
 pub(super) fn worth(
     context: &Context<'_>,
     kind: NodeKind,
@@ -39,7 +39,7 @@ pub(super) fn worth(
     known.map(|((rate, single), shape)| if capped(shape, single.0) { rate.max(alone(single)) } else { rate }).collect()
 }
 
-/// What a pod of each shape is worth; `None` where shapes are of many kinds.
+/// Worth of a pod of each shape; `None` where shapes are of many kinds.
 fn values(
     context: &Context<'_>,
     node_kind: NodeKind,
@@ -71,7 +71,7 @@ fn values(
             let shape = &shapes.all[at];
             all.iter_mut().zip(&shape.requests).for_each(|(sum, asked)| *sum += float(*asked) * f64::from(shape.count));
         }
-        // Types that carry any of these, by what of all that is asked each has.
+        // Types that carry any of these, by the parts that each has of all that is asked.
         let some = candidates.all.iter().filter(|one| one.shapes.iter().any(|shape| carried[*shape]));
         // Say 100 cpu and 200 Gi are asked for in all. A node of 4 cpu and 16 Gi has 0.04 and 0.08 of it.
         let have: Vec<(Vec<f64>, f64)> = some
@@ -90,7 +90,7 @@ fn values(
     Some(value)
 }
 
-/// What all of each resource is worth where nodes have such parts of it at such costs.
+/// Worth of all of each resource, where each node has parts of it at a cost.
 pub(in crate::pack) fn rates(nodes: &[(Vec<f64>, f64)], resources: usize) -> Vec<f64> {
     let units = |part: f64| rounded_down(part * PARTS);
     let alone = |resource: usize| {

@@ -7,7 +7,7 @@ use crate::pack::model::classes::Amounts;
 use crate::pack::model::ids::ShapeId;
 use crate::pack::model::numbers::{count_of_amount, float};
 
-/// So many partial fillings are looked at: the bound on work.
+/// Largest number of partial fillings that are looked at: the bound on work.
 const MOST_STEPS: usize = 3000;
 
 /// A shape that may be taken.
@@ -15,28 +15,28 @@ const MOST_STEPS: usize = 3000;
 pub(super) struct ShapeChoice<'s> {
     pub shape: ShapeId,
     pub value: f64,
-    /// What one pod takes.
+    /// Requests of one pod.
     pub requests: &'s Amounts,
-    /// How many may be taken.
+    /// Largest number of pods that may be taken.
     pub most: u32,
-    /// What one pod takes of the node, as a part of it, summed over resources.
+    /// Part of the node that one pod takes, summed over resources.
     pub part: f64,
 }
 
-/// What a search found: a filling with what it is worth, after so many steps.
+/// The result of a search: a filling with its worth, and the number of steps.
 #[derive(Debug, Default)]
 pub(super) struct SearchResult {
     pub filling: Option<(f64, Pattern)>,
     pub steps: usize,
 }
 
-/// What one unit is worth, or how much of the whole it is, for each resource.
+/// Worth of one unit, or its part of the whole, for each resource.
 type Rates = SmallVec<[f64; 5]>;
 
 /// The search, see [`best`].
 struct Search<'s> {
     choices: Vec<ShapeChoice<'s>>,
-    /// From each choice on the most that one unit of each resource is worth, and then of the node as a whole.
+    /// Largest worth of one unit of each resource, and then of the node as a whole, among the choices from each one on.
     most_worth: Vec<Rates>,
     steps: usize,
     taken: Vec<u32>,
@@ -47,8 +47,7 @@ struct Search<'s> {
 /// A filling of `room` that is worth more than `known`, if there is one and it is found within the bound on work.
 pub(super) fn best(mut choices: Vec<ShapeChoice<'_>>, room: &Amounts, known: f64) -> SearchResult {
     let density = |choice: &ShapeChoice<'_>| choice.value / choice.part;
-    // What is worth most for what it takes comes first, so that good fillings are found early and cut off much of
-    // what follows.
+    // Choices worth most for what they take come first, so that good fillings are found early and cut off much of what follows.
     choices.sort_by(|a, b| density(b).total_cmp(&density(a)).then(a.shape.cmp(&b.shape)));
     let mut most_worth = vec![Rates::from_elem(0.0, room.len() + 1); choices.len() + 1];
     // From the end on, so that each knows the best of all that come after it.
@@ -126,7 +125,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The most that any filling is worth.
+    /// The largest worth of any filling.
     fn every(choices: &[(f64, Amounts, u32)], room: &Amounts) -> f64 {
         let Some(((value, asked, most), rest)) = choices.split_first() else { return 0.0 };
         let mut best = 0.0;

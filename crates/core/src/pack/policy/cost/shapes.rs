@@ -13,19 +13,19 @@ use crate::pack::model::ids::{ClassId, IndexVec, JointId, NodeRulesId, ShapeId};
 use crate::pack::model::item::Item;
 use crate::pack::model::offers::Mask;
 
-/// With more shapes than this, telling them apart is more work than it is worth.
+/// Number of shapes above which telling them apart is more work than it is worth.
 pub(super) const MANY: usize = 1000;
 
-/// So many are told apart by all that rules for nodes say.
+/// Number of shapes up to which they are told apart by all rules for nodes.
 const FEW: usize = 200;
 
-/// Beyond that rules of as many pods are told apart as well, if they cap these: one in so many.
+/// Share of the pods, as one in this many, from which rules that cap their own pods are told apart beyond that.
 const COMMON: u64 = 16;
 
-/// A workload of so many pods is not to hang on one node.
+/// Number of pods from which a workload is not to hang on one node.
 const WORTH_SPLITTING: u32 = 10;
 
-/// How many pods of a class one node should hold at most: half of a workload worth splitting.
+/// Largest number of pods of a class that one node should hold: half of a workload worth splitting.
 pub(super) fn half_of(context: &Context<'_>, class: ClassId) -> u32 {
     let all = context.classes[class].count();
     // A workload of a few pods is on one node anyway, and splitting it would cost a node.
@@ -40,9 +40,9 @@ pub(super) struct Shape<'c> {
     pub offering_bits: Mask,
     pub joint: JointId,
     pub count: u32,
-    /// How many of them one node may hold by their own rules.
+    /// Number of them that one node may hold by their own rules.
     pub cap: u32,
-    /// How many of them one node may hold without holding more than half of a workload worth splitting.
+    /// Number of them that one node may hold without more than half of a workload worth splitting.
     pub half: u32,
     /// Their rules for nodes, if all have the same.
     pub rules: Option<&'c NodeRules>,
@@ -67,17 +67,17 @@ pub(super) struct Shapes<'c> {
     pub all: IndexVec<ShapeId, Shape<'c>>,
 }
 
-/// What makes two items one shape: requests, types, offering bits, joint requirement, rules for nodes.
+/// Properties that make two items one shape: requests, types, offering bits, joint requirement, rules for nodes.
 type Key<'k> = (&'k Amounts, &'k Bits, Mask, JointId, RuleKey);
 
-/// How items are told apart by their rules for nodes.
+/// Part of the key for rules for nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum RuleKey {
-    /// So many of a class, and each class for itself.
+    /// The number of a class's pods that a node may hold, where each class is for itself.
     Alone(u32),
-    /// By all that the rules say.
+    /// All rules.
     Rules(NodeRulesId),
-    /// By whether they only count.
+    /// Rough rules: true if they only count.
     Roughly(bool),
 }
 
@@ -141,7 +141,7 @@ impl<'c> Shapes<'c> {
         Self { all }
     }
 
-    /// Whether a pattern puts more than half of a workload on one node.
+    /// True if a pattern puts more than half of a workload on one node.
     pub fn hang_on_one_node(&self, patterns: &[(Pattern, u32)]) -> bool {
         let mut held = patterns.iter().flat_map(|(pattern, _)| pattern);
         held.any(|(shape, count)| *count > self.all[*shape].half)

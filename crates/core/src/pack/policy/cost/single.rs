@@ -1,4 +1,4 @@
-//! One shape only: how many nodes of which size carry exactly so many pods at the least cost.
+//! One shape only: the numbers of nodes of each size that carry exactly all its pods at the least cost.
 
 use super::Answer;
 use super::candidates::TypeCandidates;
@@ -9,16 +9,16 @@ use crate::pack::model::ids::ShapeId;
 use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::numbers::{count_of, count_of_amount, len_of};
 
-/// Up to so many pods the answer is exact; beyond, whole nodes of the best size come first.
+/// Number of pods up to which the answer is exact; beyond, whole nodes of the best size come first.
 const EXACT: u32 = 4096;
 
-/// The shape that there is.
+/// The only shape.
 const ONLY: ShapeId = ShapeId::FIRST;
 
-/// So many sizes of a node are tried in a step.
+/// Number of sizes of a node that are tried in one step of work.
 const SIZES_A_STEP: usize = 64;
 
-/// The patterns to launch and how often.
+/// The patterns to launch with their numbers of nodes.
 pub(super) fn plan(context: &Context<'_>, kind: NodeKind, shapes: &Shapes<'_>, candidates: &TypeCandidates) -> Answer {
     let sizes = sizes(context, kind, shapes, candidates);
     // The table has a row for each pod and a look for each size.
@@ -36,17 +36,17 @@ pub(super) fn plan(context: &Context<'_>, kind: NodeKind, shapes: &Shapes<'_>, c
     }
 }
 
-/// A node for so many pods.
+/// A node for a number of pods.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     held: u32,
     /// Dollars an hour.
     price: f64,
-    /// The same with what a node costs beside its price.
+    /// The price with the cost of a node beside it.
     cost: f64,
 }
 
-/// How many pods a node may hold at what cost, each count once, by its lowest cost.
+/// Numbers of pods that a node may hold with their costs, each number once, by its lowest cost.
 fn sizes(context: &Context<'_>, kind: NodeKind, shapes: &Shapes<'_>, candidates: &TypeCandidates) -> Vec<Size> {
     let shape = &shapes.all[ONLY];
     let mut variety = Variety::new(context, kind, shapes, candidates.aims);
@@ -75,7 +75,7 @@ fn sizes(context: &Context<'_>, kind: NodeKind, shapes: &Shapes<'_>, candidates:
 }
 
 struct Found {
-    /// What is paid, without what a node costs beside its price.
+    /// Dollars an hour that are paid, without the cost of a node beside its price.
     price: f64,
     nodes: Vec<(u32, u32)>,
 }

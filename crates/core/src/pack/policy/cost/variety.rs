@@ -1,4 +1,4 @@
-//! Whether a pattern leaves a node that may be spot enough instance types to choose from.
+//! Choice among instance types that a pattern leaves a node that may be spot.
 
 use rustc_hash::FxHashMap;
 
@@ -9,7 +9,7 @@ use crate::pack::model::context::Context;
 use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::options::{enough_of, least_of, varied_enough};
 
-/// Decides it, and remembers.
+/// Decides if a pattern leaves enough choice, and remembers.
 pub(super) struct Variety<'c, 'a> {
     context: &'c Context<'a>,
     shapes: &'c Shapes<'c>,
@@ -23,8 +23,9 @@ impl<'c, 'a> Variety<'c, 'a> {
         Self { context, shapes, kind, aims, known: FxHashMap::default() }
     }
 
-    /// Whether the pattern's node keeps enough types in enough families, or cannot be spot, and as many values as the
-    /// pool's `minValues` demand; or its pods have no such choice even one by one. One pod alone always does: its node cannot be any smaller.
+    /// True if the pattern's node keeps enough types in enough families, or cannot be spot, and as many values as the pool's
+    /// `minValues` demand; or its pods have no such choice even one by one. One pod alone always does: its node cannot be any
+    /// smaller.
     pub fn enough(&mut self, pattern: &Pattern) -> bool {
         // The knowledge of thousands of patterns is kept, but these two need none.
         if matches!(pattern.as_slice(), [] | [(_, 1)]) {

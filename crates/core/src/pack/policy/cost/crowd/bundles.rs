@@ -15,26 +15,27 @@ use crate::pack::model::item::Item;
 use crate::pack::model::numbers::float;
 use crate::pack::model::offers::Mask;
 
-/// So many bundles there are at most, if there are not more kinds.
+/// Largest number of bundles, if there are not more kinds.
 pub(super) const MOST: usize = 160;
 
-/// So many bundles there are at most for each kind of pods.
+/// Largest number of bundles for each kind of pods.
 ///
-/// More tell pods apart better, but the program needs as many patterns as there are bundles, and patterns of three
-/// bundles each: it ends its rounds before it has found them. Ten thousand jobs of 5,000 shapes, all of one kind, end at
-/// 603.7 $/h with 32 bundles after 50 rounds, and at 660 with 160 after the 60 that there are at most.
+/// More tell pods apart better, but the program needs as many patterns as there are bundles, and patterns of three bundles
+/// each: it ends its rounds before it has found them. Ten thousand jobs of 5,000 shapes, all of one kind, end at 603.7 $/h with
+/// 32 bundles after 50 rounds, and at 660 with 160 after the 60 that there are at most.
 const MOST_OF_A_KIND: usize = 32;
 
-/// A bundle is not cut for a difference of less than this factor.
+/// Smallest factor between a bundle's pods for which it is cut.
 const ALIKE: f64 = 1.05;
 
-/// How much a difference in size counts beside one in proportion.
+/// Weight of a difference in size beside one in proportion.
 const SIZE_COUNTS: f64 = 0.25;
 
-/// The same for the number of nodes that crowded pods need.
+/// Weight of a difference in the number of nodes that crowded pods need, beside one in proportion.
 const NODES_COUNT: f64 = 0.25;
 
-/// Pods are crowded if they need so many nodes at least, as each may hold so few, and need more than this part of the nodes that they could be on.
+/// Smallest number of nodes that crowded pods need, as each may hold only a few, and the part of the nodes that they could be
+/// on which they need more of.
 pub(super) const MANY_NODES: u32 = 8;
 const GOOD_PART: f64 = 0.25;
 
@@ -43,22 +44,22 @@ const GOOD_PART: f64 = 0.25;
 pub(super) struct BundleEntry<'c> {
     pub item: usize,
     pub requests: &'c Amounts,
-    /// What one pod asks for, as a part of all that is asked.
+    /// Requests of one pod, as a part of all that is asked.
     pub weight: f64,
     /// The logarithm of its cpu over its memory, each as a part of all that is asked.
     proportion: f64,
     pub count: u32,
     pub left: u32,
-    /// How many one node should hold at most.
+    /// Largest number that one node should hold.
     pub half: u32,
-    /// How many one node may hold by their own rules.
+    /// Largest number that one node may hold by their own rules.
     pub cap: u32,
-    /// Whether a node that holds as many as it may holds few of what there is for each node: they have to be told apart.
+    /// True if even a node that holds as many as it may holds few for the number of nodes: such pods have to be told apart.
     crowded: bool,
 }
 
 impl BundleEntry<'_> {
-    /// So many nodes those that are left need at least.
+    /// Smallest number of nodes that the pods left need.
     pub fn nodes(&self) -> u32 {
         self.left.div_ceil(self.cap.max(1))
     }
@@ -79,14 +80,14 @@ pub(super) struct Bundle {
     joint: JointId,
     /// Its entries, the largest first.
     pub entries: Vec<usize>,
-    /// What all ask for.
+    /// Requests of all its pods.
     pub total: Vec<f64>,
     /// The most that one pod asks for of each resource.
     pub largest: Amounts,
-    /// The least that a pod asks for of each resource, for its weight.
+    /// Smallest amount that a pod asks for of each resource, divided by its weight.
     pub least: Vec<f64>,
     pub weight: f64,
-    /// What all are worth.
+    /// Worth of all its pods, in dollars an hour.
     pub value: f64,
     /// The part of it that one node may hold by the rules of its pods, if these are crowded: its entries then come by the
     /// nodes that they need, the most first.
@@ -107,7 +108,7 @@ pub(super) struct Bundles<'c> {
 }
 
 impl<'c> Bundles<'c> {
-    /// At most so many bundles, if there are not more kinds.
+    /// Bundles of the entries, at most `most` if there are not more kinds.
     pub fn from_items(
         context: &'c Context<'_>,
         open: &Bits,
@@ -176,7 +177,7 @@ impl<'c> Bundles<'c> {
         }
     }
 
-    /// Lets each bundle be worth what the program says.
+    /// Sets the worth of each bundle by the program.
     pub fn set_values(&mut self, flow: &Flow) {
         self.all.iter_mut().zip(&flow.values).for_each(|(bundle, value)| bundle.value = *value);
     }

@@ -23,13 +23,13 @@ const PARTS: [f64; 12] = [1.0, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0
 /// Pods of one class are taken as many at a time as fill this part of a node.
 const AT_A_TIME: f64 = 0.125;
 
-/// So many pods that do not fit are passed over in looking for one of a bundle that does.
+/// Largest number of pods that do not fit which are passed over in looking for one of a bundle that does.
 const MOST_PASSED: usize = 48;
 
-/// How much it counts that a pod asks for what a node has left in the same proportion, beside its size.
+/// Exponent of a pod's size in its score: below 1 larger pods win over smaller ones of the same proportion.
 const PROPORTION_COUNTS: f64 = 0.8;
 
-/// So many looks at a pod are a step.
+/// Number of looks at pods that are one step of work.
 const LOOKS_A_STEP: usize = 16;
 
 /// A node with pods, and what these are worth.
@@ -48,7 +48,7 @@ struct Taken {
     count: u32,
 }
 
-/// How far a candidate may be filled so that a node which may be spot keeps enough types to choose from.
+/// Amounts up to which a candidate may be filled so that a node which may be spot keeps enough types to choose from.
 pub(super) fn varied_room(
     context: &Context<'_>,
     kind: NodeKind,
@@ -84,25 +84,25 @@ pub(super) fn varied_room(
 /// A node that is being filled.
 struct Filling {
     filled: Filled,
-    /// What it has left, and what it had.
+    /// Amounts that it has left, and those that it had.
     room: Amounts,
     whole: Amounts,
     cursors: Vec<Cursor>,
     whose: Whose,
-    /// How many pods were looked at that no step has been taken for yet.
+    /// Number of looks at pods for which no step has been spent yet.
     looks: usize,
 }
 
-/// Where a bundle's next pod is looked for.
+/// Place in a bundle from which its next pod is looked for.
 struct Cursor {
     bundle: BundleId,
     /// Its place among the bundle's entries; what is before fits no more.
     at: usize,
-    /// The entry last looked at, and how it goes with the node.
+    /// The entry last looked at, and its parts of the node.
     known: Option<(usize, Fit)>,
 }
 
-/// What one pod takes of a whole node, of each resource, and how much its size counts against it.
+/// Parts of a whole node that one pod takes, by resource, and the size that counts against it.
 struct Fit {
     parts: SmallVec<[f64; 4]>,
     size: f64,
@@ -118,13 +118,13 @@ impl Fit {
         Self { parts, size }
     }
 
-    /// How well it goes with what a node has left, as parts of the whole: much of what is plentiful, and as much as can be.
+    /// Score of the pod for the parts of the node that are left: high for much of what is plentiful, and for large pods.
     fn score(&self, left: &[f64]) -> f64 {
         self.parts.iter().zip(left).map(|(part, left)| part * left).sum::<f64>() / self.size
     }
 }
 
-/// Fills nodes, and keeps count of what is left.
+/// Fills nodes, and keeps count of the pods that are left.
 pub(super) struct BundleFiller<'f, 'c, 'a> {
     context: &'c Context<'a>,
     kind: NodeKind,
@@ -148,7 +148,7 @@ impl<'f, 'c, 'a> BundleFiller<'f, 'c, 'a> {
         Self { context, kind: open.kind, open: open.types, candidates, rooms, items, bundles }
     }
 
-    /// How many pods of each item have got a node.
+    /// Numbers of pods of each item that have got a node.
     pub fn taken(&self) -> impl Iterator<Item = (usize, u32)> {
         self.bundles.entries.iter().map(|entry| (entry.item, entry.count - entry.left))
     }
@@ -173,7 +173,7 @@ impl<'f, 'c, 'a> BundleFiller<'f, 'c, 'a> {
                 return Some(filled);
             }
             self.put_back(filled);
-            // What was meant for it is still.
+            // The parts meant for it are restored.
             if let (Some(meant), Some(before)) = (meant.as_deref_mut(), before) {
                 *meant = before;
             }
@@ -181,7 +181,7 @@ impl<'f, 'c, 'a> BundleFiller<'f, 'c, 'a> {
         None
     }
 
-    /// Whether its pods have enough types to choose from one by one.
+    /// True if its pods have enough types to choose from one by one.
     fn may_be_varied(&self, filled: &Filled) -> bool {
         let planned = &filled.planned;
         let mut types = self.open.clone();
@@ -220,7 +220,7 @@ impl<'f, 'c, 'a> BundleFiller<'f, 'c, 'a> {
         filling.filled
     }
 
-    /// The cursor whose next pod is put in: of those whose turn it is. None when no pod fits, or the work is spent.
+    /// The cursor whose next pod is put in, among those of the current turn. `None` when no pod fits, or the work is spent.
     fn choose(&self, filling: &mut Filling, meant: Option<&Meant>) -> Option<usize> {
         loop {
             let best = self.best(filling, meant);
@@ -252,7 +252,7 @@ impl<'f, 'c, 'a> BundleFiller<'f, 'c, 'a> {
             }
             *looks += 1;
             let Some(entry) = next(&self.bundles, cursor, room, looks) else { continue };
-            // How a pod goes with the whole node stays the same while the node fills, so it is computed once.
+            // Parts of the whole node stay the same while the node fills, so they are computed once.
             if cursor.known.as_ref().is_none_or(|(known, _)| *known != entry) {
                 cursor.known = Some((entry, Fit::for_requests(self.bundles.entries[entry].requests, whole)));
             }
@@ -265,7 +265,7 @@ impl<'f, 'c, 'a> BundleFiller<'f, 'c, 'a> {
         best.map(|(_, nth)| nth)
     }
 
-    /// Puts pods of a cursor's entry on the node, no more than are meant for it; says whether any could be.
+    /// Puts pods of a cursor's entry on the node, no more than are meant for it; true if any was put.
     fn put(&mut self, filling: &mut Filling, nth: usize, one: bool, meant: Option<&mut Meant>) -> bool {
         let Filling { filled, room, whole, cursors, whose, .. } = filling;
         let cursor = &mut cursors[nth];
@@ -273,7 +273,7 @@ impl<'f, 'c, 'a> BundleFiller<'f, 'c, 'a> {
         let entry = self.bundles.all[bundle].entries[cursor.at];
         let crowded = self.bundles.all[bundle].most.is_some();
         let left = meant.as_ref().map_or(f64::INFINITY, |meant| meant.left(*whose, bundle, crowded));
-        // What one pod is of its bundle. If a tenth of the bundle is left for this node, and a pod is a fortieth of
+        // The part that one pod is of its bundle. If a tenth of the bundle is left for this node, and a pod is a fortieth of
         // it, four are taken.
         let each = self.bundles.entries[entry].weight / self.bundles.all[bundle].weight;
         let most = if one { 1 } else { rounded_down((left / each).ceil()).max(1) };
@@ -299,7 +299,7 @@ impl<'f, 'c, 'a> BundleFiller<'f, 'c, 'a> {
         true
     }
 
-    /// Puts pods of an entry on a node, some at a time; says how many.
+    /// Puts pods of an entry on a node, an eighth of the node at a time; returns their number.
     fn fill_from(&self, entry: usize, most: u32, filled: &mut Filled, room: &Amounts, whole: &Amounts) -> u32 {
         let own = &self.bundles.entries[entry];
         let mut count = i64::from(own.left.min(most));

@@ -1,4 +1,4 @@
-//! How many nodes of which type, and what of each bundle on them, if bundles could be cut at will.
+//! The best mix of nodes if bundles could be cut at will: numbers of nodes of each type, with the parts of bundles on them.
 
 use rustc_hash::FxHashMap;
 
@@ -12,23 +12,23 @@ use crate::pack::model::context::Context;
 use crate::pack::model::ids::{BundleId, IndexVec, ShapeId};
 use crate::pack::model::numbers::{float, rounded_down};
 
-/// A bundle is counted in so many parts for each node that it would need alone.
+/// Number of parts in which a bundle is counted for each node that it would need alone.
 const PARTS_A_NODE: f64 = 1e4;
 
-/// How often patterns are generated anew at most, and how much they have to be worth beyond their cost.
+/// Largest number of rounds that generate patterns, and the smallest worth of a pattern beside its cost.
 const ROUNDS: usize = 60;
 const WORTH_A_ROUND: f64 = 1.001;
 
-/// So many candidates are asked in every round, and the others in turns.
+/// Number of candidates that are asked in every round, and the turns in which the others are.
 const ASKED_FIRST: usize = 24;
 const TURNS: usize = 6;
 
-/// No more patterns enter in a round.
+/// Largest number of patterns that enter in a round.
 const MOST_ENTERING: usize = 64;
 
-/// So many bundles are looked at in a step.
+/// Number of bundles that are compared in one step of work.
 const BUNDLES_A_STEP: usize = 2;
-/// A step of the program takes as long as so many looks, for each pair of bundles.
+/// Number of pairs of bundles for which a step of the program takes one step of work.
 const PAIRS_A_STEP: usize = 64;
 
 /// Nodes of one candidate.
@@ -43,29 +43,29 @@ pub(super) struct Mix {
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     pub mixes: Vec<Mix>,
-    /// What each bundle is worth.
+    /// Worth of each bundle, in dollars an hour.
     pub values: IndexVec<BundleId, f64>,
 }
 
-/// The bundles that have a place, and how they are counted.
+/// The bundles that have a place, with the parts in which they are counted.
 struct Rows {
     /// For each row its bundle: to the program a row is a shape.
     bundle: IndexVec<ShapeId, BundleId>,
     /// For each bundle its row.
     row: IndexVec<BundleId, Option<ShapeId>>,
-    /// In how many parts a row is counted.
+    /// Number of parts in which a row is counted.
     parts: IndexVec<ShapeId, u32>,
-    /// How many of them its best candidate holds, at what price.
+    /// Number of parts that a row's best candidate holds, with its price.
     singles: IndexVec<ShapeId, (u32, f64)>,
     best: IndexVec<ShapeId, usize>,
 }
 
-/// What patterns are generated for.
+/// Bundles, candidates and rows for which patterns are generated.
 #[derive(Clone, Copy)]
 struct Asked<'f> {
     bundles: &'f Bundles<'f>,
     candidates: &'f TypeCandidates,
-    /// How far each candidate may be filled.
+    /// Amounts up to which each candidate may be filled.
     rooms: &'f [Amounts],
     rows: &'f Rows,
 }
@@ -109,7 +109,7 @@ pub(super) fn best(
     flow
 }
 
-/// What part of a bundle a node holds.
+/// The part of a bundle that a node holds.
 fn held(bundle: &Bundle, room: &Amounts) -> f64 {
     let parts = bundle.total.iter().zip(room).filter(|(asked, _)| **asked > 0.0);
     parts.map(|(asked, have)| float(*have) / asked).fold(bundle.most.unwrap_or(f64::INFINITY), f64::min)
@@ -152,7 +152,7 @@ fn rows(bundles: &Bundles<'_>, candidates: &TypeCandidates, rooms: &[Amounts]) -
 fn generate(context: &Context<'_>, master: &mut Master, of: &mut FxHashMap<Pattern, usize>, asked: &Asked<'_>) {
     let Asked { candidates, rows, .. } = *asked;
     let mut known = vec![f64::INFINITY; candidates.all.len()];
-    // What a node may hold does not change with the prices: it is worked out when it is first asked.
+    // Choices do not change with the prices: they are computed when a candidate is first asked.
     let mut held: Vec<Option<Choices<ShapeId>>> = candidates.all.iter().map(|_| None).collect();
     let mut value = Vec::new();
     let mut order: Vec<usize> = (0..known.len()).collect();
@@ -195,7 +195,7 @@ fn generate(context: &Context<'_>, master: &mut Master, of: &mut FxHashMap<Patte
     }
 }
 
-/// What a candidate may hold, by the rows of the program.
+/// Contents that a candidate may have, by the rows of the program.
 fn choices(asked: &Asked<'_>, candidate: usize) -> Choices<ShapeId> {
     let Asked { bundles, candidates, rooms, rows } = *asked;
     let (candidate, room) = (&candidates.all[candidate], &rooms[candidate]);
@@ -215,7 +215,7 @@ fn choices(asked: &Asked<'_>, candidate: usize) -> Choices<ShapeId> {
     choices
 }
 
-/// The most valuable contents of a candidate, where a part of each row is worth so much.
+/// The most valuable contents of a candidate by the worth of a part of each row.
 fn filling(choices: &Choices<ShapeId>, duals: &IndexVec<ShapeId, f64>, value: &mut Vec<f64>) -> (f64, Pattern) {
     value.clear();
     value.extend(choices.names.iter().map(|row| duals[*row]));

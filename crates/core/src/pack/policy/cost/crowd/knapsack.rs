@@ -5,24 +5,24 @@
 
 use smallvec::SmallVec;
 
-/// What may be put in: for each choice what it takes, how much of it there may be, and what it is worth. Nothing of this
-/// but the worth changes from one price to the next, so that the rest is worked out once for a node.
+/// Choices for the contents of a node, each with the amounts that it takes and a bound. Only their worth changes from one price
+/// to the next, so that the rest is computed once for a node.
 #[derive(Debug)]
 pub(super) struct Choices<I> {
-    /// What is put in is told by these.
+    /// Names of the choices, for the answer.
     pub names: Vec<I>,
-    /// How many resources count.
+    /// Number of resources that count.
     resources: usize,
-    /// What a unit takes of each resource, as a part of the node: all of one choice side by side.
+    /// Parts of the node that a unit takes, by resource: all of one choice side by side.
     taken: Vec<f64>,
-    /// The most that a unit takes of any resource.
+    /// The largest part that a unit takes of any resource.
     size: Vec<f64>,
-    /// How much may be put in, or infinity.
+    /// Largest number of units, or infinity.
     most: Vec<f64>,
 }
 
 impl<I> Choices<I> {
-    /// None yet, of a node with so many resources that count.
+    /// No choices yet, for a node with `resources` resources that count.
     pub fn new(resources: usize) -> Self {
         Self { names: vec![], resources, taken: vec![], size: vec![], most: vec![] }
     }
@@ -40,14 +40,14 @@ impl<I> Choices<I> {
     }
 }
 
-/// Steps are bounded: each answer on the way is a filling. A choice of which only so much may be put in takes more.
+/// Bounds on the steps: each answer on the way is a filling. A choice with a bound of its own takes more.
 const MOST_STEPS: usize = 24;
 const STEPS_FOR_A_BOUND: usize = 2;
 
-/// So many resources are worked on without memory of their own.
+/// Number of resources up to which no memory is allocated.
 const FEW: usize = 4;
 
-/// Less is noise.
+/// Amounts below this are rounding noise.
 const EPSILON: f64 = 1e-9;
 
 /// A filling and the simplex that made it.
@@ -58,16 +58,17 @@ struct Tableau<'c, I> {
     worth: Vec<usize>,
     rows: usize,
     inverse: Vec<f64>,
-    /// How much there is of each row's choice, or of what is left of its resource.
+    /// Units of each row's choice, or the rest of its resource.
     level: Vec<f64>,
     basis: Vec<Option<usize>>,
-    /// What is left of each resource is worth.
+    /// Price of what is left of each resource.
     price: Vec<f64>,
-    /// The choices of which there is as much as may be.
+    /// True for choices that are at their bound.
     full: Vec<bool>,
 }
 
-/// How much of which choices, by their names, where a unit of each is worth so much. They are looked at in order.
+/// The best contents: numbers of units by the names of choices, where `value` is the worth of a unit of each. Choices are
+/// looked at in order.
 pub(super) fn best<I: Copy>(choices: &Choices<I>, value: &[f64]) -> Vec<(I, f64)> {
     let rows = choices.resources;
     let mut inverse = vec![0.0; rows * rows];
@@ -117,13 +118,13 @@ impl<I> Tableau<'_, I> {
         self.best_of(|at| taken[at].iter().zip(&price).map(|(part, price)| part * price).sum())
     }
 
-    /// The same, where `cost` says what the resources that a unit of a choice takes are worth.
+    /// The choice that gains most, where `cost` returns the worth of the resources that a unit takes.
     fn best_of(&self, cost: impl Fn(usize) -> f64) -> Option<(usize, f64)> {
         let mut best: Option<(f64, usize, f64)> = None;
         for at in self.worth.iter().copied() {
-            // What a unit is worth beyond what it takes.
+            // Worth of a unit beyond what it takes.
             let gain = self.value[at] - cost(at);
-            // Of what is full, less can be better once something else has come in.
+            // A choice that is full may be better lowered once something else has come in.
             let gained = if self.full[at] { -gain } else { gain };
             if gained > self.value[at] * 1e-6 {
                 // By the resource that it takes most of: a choice that takes little of everything gains little
@@ -137,7 +138,7 @@ impl<I> Tableau<'_, I> {
         best.map(|(_, at, gain)| (at, gain))
     }
 
-    /// The row that bounds a step of so much in each row first, with how far it goes.
+    /// The row that first bounds a step in this direction, with the length of the step there.
     fn limit(&self, direction: &[f64]) -> Option<(usize, f64)> {
         let limit = |row: usize| {
             let (step, level) = (direction[row], self.level[row]);
@@ -153,7 +154,7 @@ impl<I> Tableau<'_, I> {
         (0..self.rows).filter_map(limit).min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// Puts in as much of a choice as can be, or takes as much out of one that is full; says whether that came to an end.
+    /// Puts in as many units of a choice as can be, or takes as many out of one that is full; false if nothing bounds it.
     fn enter(&mut self, at: usize, gain: f64) -> bool {
         let rows = self.rows;
         let (parts, most) = (self.choices.taken(at), self.choices.most[at]);
@@ -197,14 +198,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Worth, what is taken of each resource, and how much there may be.
+    /// Worth of a unit, parts that it takes of each resource, and its bound.
     type Choice = (f64, Vec<f64>, f64);
 
     fn choice(value: f64, taken: &[f64], most: f64) -> Choice {
         (value, taken.to_vec(), most)
     }
 
-    /// What is put in, and what that is worth; names are places.
+    /// The worth of the best contents, and the contents; names are places.
     fn filled(given: &[Choice]) -> (f64, Vec<(usize, f64)>) {
         let mut choices = Choices::new(2);
         for (at, (_, taken, most)) in given.iter().enumerate() {
@@ -242,7 +243,7 @@ mod tests {
     }
 
     proptest! {
-        /// By the dual: what the resources and the bounds are worth at the prices found is what is put in.
+        /// By the dual: the worth of the resources and the bounds at the prices found is the worth of the contents.
         #[test]
         fn nothing_more_could_be_put_in(
             drawn in prop::collection::vec((1u32..50, 1u32..90, 1u32..90, 1u32..6), 1..9),

@@ -1,17 +1,17 @@
-//! For which nodes pods are meant, and whose turn it is while one is filled.
+//! Parts of bundles that are meant for nodes, and turns in which pods fill one.
 
 use crate::pack::model::ids::{BundleId, IndexVec};
 
-/// What of each bundle is meant for nodes of a type, as a part of it.
+/// Parts of each bundle that are meant for nodes of a type.
 #[derive(Debug, Clone)]
 pub(super) struct Meant {
-    /// For the next of them.
+    /// Parts for the next of them.
     pub node: IndexVec<BundleId, f64>,
-    /// For all that are still to come.
+    /// Parts for all that are still to come.
     pub all: IndexVec<BundleId, f64>,
 }
 
-/// Whose pods a node is filled with, one after the other.
+/// Turns in which a node is filled, by the pods that may come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whose {
     /// Crowded ones first: what this node does not take of them no other node can take beside its own.
@@ -22,7 +22,7 @@ pub(super) enum Whose {
 }
 
 impl Whose {
-    /// Whose turn is next.
+    /// The next turn.
     pub fn next(self) -> Option<Self> {
         match self {
             Self::ItsCrowded => Some(Self::Its),
@@ -34,7 +34,7 @@ impl Whose {
 }
 
 impl Meant {
-    /// How much of a bundle may be taken.
+    /// The part of a bundle that may be taken.
     pub fn left(&self, whose: Whose, bundle: BundleId, crowded: bool) -> f64 {
         match whose {
             Whose::ItsCrowded if !crowded => 0.0,

@@ -33,24 +33,24 @@ use fill::{BundleFiller, Filled};
 use fluid::{Flow, Mix};
 use meant::Meant;
 
-/// A part of a node of that size is planned as a whole one: what it leaves empty, pods left over may have.
+/// Smallest missing part of a node at which it is not planned as a whole one: what it leaves empty, pods left over may have.
 const NEARLY_WHOLE: f64 = 0.07;
 
-/// A part of a node is planned as the program has it if its pods are worth so much of what it costs.
+/// Smallest worth of a part of a node's pods, for its cost, at which it is planned as the program has it.
 const WORTH_KEEPING: f64 = 0.9;
 
-/// Among the nodes for what is left one that is worth so much less than another was hoped to be is as good.
+/// Ratio up to which another node may be hoped to be worth more than one that is taken for what is left.
 const AS_GOOD: f64 = 1.004;
 
-/// So many bundles has the program that tells how many nodes there are about, where pods may be crowded.
+/// Number of bundles of the rough program that estimates the number of nodes, where pods may be crowded.
 const ROUGHLY: usize = 32;
 
-/// Crowded pods that whole nodes leave over are planned again by a program of so many bundles, so many times: each of them
-/// needs a node that has none of its kind, and what is left says best which.
+/// Bound on the further programs for crowded pods that whole nodes leave over, and number of their bundles: each of these pods
+/// needs a node that has none of its kind, and the pods left show best which.
 const MOST_AGAIN: usize = 2;
 const AGAIN: usize = 64;
 
-/// Where nodes are planned.
+/// Nodes that are planned, by kind and types.
 #[derive(Clone, Copy)]
 pub(super) struct OpenTypes<'o> {
     pub kind: NodeKind,
@@ -70,7 +70,7 @@ pub(super) fn pack(
     let mut planned_nodes = Vec::new();
     let mut again = 0;
     loop {
-        // What is left is little, and few bundles tell it apart.
+        // Later programs have little left, and few bundles tell it apart.
         let most = if again == 0 { bundles::MOST } else { AGAIN };
         let program = Program::for_items(context, open, items, which, most, aims);
         let last = again == MOST_AGAIN || !program.is_crowded();
@@ -93,7 +93,7 @@ struct Program<'c> {
 }
 
 impl<'c> Program<'c> {
-    /// For those of some items that are left, in so many bundles. What is crowded is found by a rough one.
+    /// The program for the pods of some items that are left, in at most `most` bundles. Crowded pods are found by a rough one.
     fn for_items(
         context: &'c Context<'_>,
         open: OpenTypes<'_>,
@@ -137,8 +137,8 @@ impl Program<'_> {
         self.bundles.all.iter().any(|bundle| bundle.most.is_some())
     }
 
-    /// Fills the nodes that it has, as many as come whole, and if all pods are wanted those for the rest; takes what they
-    /// hold off the items' counts.
+    /// Fills the nodes that it has, as many as come whole, and with `all` those for the rest; takes their pods off the items'
+    /// counts.
     fn carry_out(
         self,
         context: &Context<'_>,
@@ -191,8 +191,8 @@ fn what_no_bundle_holds(
     planned.into_iter().map(|planned| (planned, 1)).collect()
 }
 
-/// The nodes of one type that the program has, as many as come whole, with what of each bundle is meant for them.
-/// Answers what of the bundles is left for a part of a node.
+/// Plans the nodes of one type that the program has, as many as come whole, with the parts of bundles that are meant for them.
+/// Returns the parts that are left for a part of a node.
 fn whole_nodes(
     filler: &mut BundleFiller<'_, '_, '_>,
     mix: Mix,
@@ -202,7 +202,7 @@ fn whole_nodes(
     let mut meant = Meant { node: IndexVec::from_elem(0.0, quota.len()), all: quota.clone() };
     // Say the program has 3.95 nodes: four are filled, and the fourth has some room for what is left over.
     for _ in 0..rounded_down(nodes + NEARLY_WHOLE) {
-        // What the last node did not take of its part stays meant for the next.
+        // Parts that the last node did not take stay meant for the next.
         meant.node.iter_mut().zip(&quota).for_each(|(own, all)| *own += all / nodes);
         let filled = filler.fill(candidate, Some(&mut meant))?;
         planned_nodes.push((filler.accept(filled), 1));
@@ -211,7 +211,7 @@ fn whole_nodes(
     Some(meant)
 }
 
-/// What is left: again and again the node that is worth most for its cost.
+/// Plans the pods that are left: again and again the node that is worth most for its cost.
 fn the_rest(
     context: &Context<'_>,
     filler: &mut BundleFiller<'_, '_, '_>,
@@ -234,7 +234,7 @@ fn the_rest(
     }
 }
 
-/// What a node's pods are worth for what it costs.
+/// Worth of a node's pods divided by its cost.
 fn worth(context: &Context<'_>, filled: &Filled, aims: Aims) -> f64 {
     let price = holes::cheapest(context, &filled.planned).map_or(f64::INFINITY, |(_, price)| price);
     filled.value / aims.node_price.with(price).max(f64::MIN_POSITIVE)
