@@ -11,7 +11,7 @@ pub use crate::run::RunArgs;
 #[derive(Parser)]
 #[command(name = "dovetail", version, disable_help_subcommand = true)]
 pub struct Cli {
-    /// What to do.
+    /// Command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -51,7 +51,7 @@ pub struct ConvertArgs {
     /// Print what changes instead, as `diff -u` does
     #[arg(long)]
     pub diff: bool,
-    /// What ${VAR} is filled from; a variable without a value stays a variable.
+    /// Values for ${VAR}; a variable without a value stays a variable.
     #[command(flatten)]
     pub environment: EnvArgs,
 }
@@ -63,7 +63,7 @@ pub enum TargetVersion {
     V1,
 }
 
-/// What `${VAR}` in manifests is filled from.
+/// Sources of the values for `${VAR}` in manifests.
 #[derive(Args, Clone, Default)]
 pub struct EnvArgs {
     /// Fills ${NAME} in manifests; may be given several times
@@ -89,19 +89,19 @@ pub struct PlanArgs {
     /// The cluster's name, which names roles and discovery tags
     #[arg(long, default_value = "demo", env = "CLUSTER_NAME")]
     pub cluster_name: String,
-    /// How to choose nodes; also --policy
+    /// Policy for the choice of nodes; also --policy
     #[arg(long, alias = "policy", value_enum, env = "PACKING_POLICY")]
     pub packing_policy: Option<PackingPolicy>,
-    /// What a node more is worth avoiding, in dollars an hour: weighed by the policy cost, not part of the price
+    /// Price of having a node more, in dollars an hour: weighed by the policy cost, not part of the price
     #[arg(long, value_name = "DOLLARS", default_value = "0.02", value_parser = dollars, env = "PRICE_PER_NODE")]
     pub price_per_node: f64,
-    /// How many times the price of its cheapest instance type another type of a node may cost; 1.5, and 2 for GPUs, unless given
+    /// Most that another type of a node may cost, in times the price of its cheapest type; 1.5, and 2 for GPUs, unless given
     #[arg(long, value_name = "TIMES", value_parser = times, env = "MAX_OPTION_PRICE")]
     pub max_option_price: Option<MaxOptionPrice>,
     /// Consolidate the workload file's nodes, each command done at once, until nothing more is worth it; pods that wait are left out
     #[arg(long, requires = "workload")]
     pub consolidate: bool,
-    /// How many nodes of a pool one command of --consolidate may take: a number, or a percentage of them, rounded up
+    /// Most nodes of a pool that one command of --consolidate may take: a number, or a percentage of them, rounded up
     #[arg(long, value_name = "NODES", default_value = "100%", value_parser = NodeBudget::parse, requires = "consolidate")]
     pub budget: NodeBudget,
     /// Let --consolidate replace spot nodes by cheaper spot nodes
@@ -116,7 +116,7 @@ pub struct PlanArgs {
     /// The answer as JSON
     #[arg(long)]
     pub json: bool,
-    /// What ${VAR} is filled from.
+    /// Values for ${VAR}.
     #[command(flatten)]
     pub environment: EnvArgs,
 }
@@ -134,7 +134,7 @@ fn times(text: &str) -> Result<MaxOptionPrice, String> {
     times.ok_or_else(|| "allowed: a number from 1, such as 1.5".to_owned())
 }
 
-/// How nodes are chosen.
+/// Policies for the choice of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PackingPolicy {
     /// The lowest price
@@ -154,10 +154,10 @@ pub struct SimulateArgs {
     /// Play scenarios drawn from seeds
     #[arg(long)]
     pub random: bool,
-    /// Which seeds: 17, or 1..200; 1..20 unless given
+    /// Seeds to play: 17, or 1..200; 1..20 unless given
     #[arg(long, requires = "random")]
     pub seeds: Option<String>,
-    /// Where the scenarios are written and kept; without it only those that fail are, in the temporary folder
+    /// Folder for the scenarios; without it only those that fail are written, to the temporary folder
     #[arg(long, value_name = "FOLDER", requires = "random")]
     pub out: Option<String>,
     /// Cut a scenario that fails down to what it fails by; the rest is written beside it as shrunk.yaml
@@ -181,15 +181,15 @@ pub struct SimulateArgs {
     /// The seed, instead of the scenario's
     #[arg(long, conflicts_with = "random")]
     pub seed: Option<u64>,
-    /// What is done about nodes whose instances are taken away, instead of the scenario's setting INTERRUPTION
+    /// Handling of nodes whose instances are taken away, instead of the scenario's setting INTERRUPTION
     #[arg(long, value_enum, env = "INTERRUPTION")]
     pub interruption: Option<InterruptionHandling>,
-    /// What ${VAR} is filled from, before the scenario's own.
+    /// Values for ${VAR}, before the scenario's own.
     #[command(flatten)]
     pub environment: EnvArgs,
 }
 
-/// What is done about a node whose instance is taken away.
+/// Ways to handle a node whose instance is taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum InterruptionHandling {
     /// Its pods get places first; it is drained when those are ready or the time requires it
@@ -199,7 +199,7 @@ pub enum InterruptionHandling {
 }
 
 impl InterruptionHandling {
-    /// As the setting has it.
+    /// Value of the setting.
     pub fn setting(self) -> &'static str {
         match self {
             Self::Replace => "replace",
@@ -220,19 +220,19 @@ pub struct SandboxArgs {
     /// The cluster's name
     #[arg(long, default_value = "demo", env = "CLUSTER_NAME")]
     pub cluster_name: String,
-    /// How many replicas of the control plane run; 0 leaves the cluster to a `dovetail run`
+    /// Number of replicas of the control plane; 0 leaves the cluster to a `dovetail run`
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=5))]
     pub replicas: u32,
     /// The seed of all chance
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// How many times as fast as yours its time runs
+    /// Speed of the sandbox's time, in times yours
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed)]
     pub speed: f64,
     /// The address that the Kubernetes API listens on; elsewhere than on this machine only with --token
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub listen: std::net::IpAddr,
-    /// What clients have to carry; the kubeconfig has it, and TLS is served
+    /// Token that clients have to carry; the kubeconfig has it, and TLS is served
     #[arg(long, env = "DOVETAIL_SANDBOX_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
     /// Serve TLS, under a certificate that the kubeconfig has
@@ -244,13 +244,13 @@ pub struct SandboxArgs {
     /// Serve the region, too, as AWS_ENDPOINT_URL, on this port of 127.0.0.1; 0 takes a free one
     #[arg(long, value_name = "PORT")]
     pub serve_aws: Option<u16>,
-    /// Where the kubeconfig is written
+    /// File for the kubeconfig
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<String>,
-    /// How the log is written
+    /// Format of the log
     #[arg(long, value_enum, default_value_t = SandboxLogFormat::Text)]
     pub log_format: SandboxLogFormat,
-    /// What ${VAR} is filled from.
+    /// Values for ${VAR}.
     #[command(flatten)]
     pub environment: EnvArgs,
 }
@@ -262,7 +262,7 @@ fn speed(text: &str) -> Result<f64, String> {
     if (0.1..=100.0).contains(&factor) { Ok(factor) } else { Err(format!("is out of range (allowed: {allowed})")) }
 }
 
-/// How the log is written.
+/// Formats of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SandboxLogFormat {
     /// For a person

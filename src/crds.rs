@@ -1,4 +1,4 @@
-//! `dovetail crds`.
+//! The command `dovetail crds`.
 
 use std::io::Write as _;
 

@@ -21,7 +21,7 @@ use cli::{Cli, Command};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// So many mistakes are printed.
+/// Most mistakes that are printed.
 const MOST_MISTAKES: usize = 1_000;
 
 fn main() -> ExitCode {

@@ -1,16 +1,16 @@
 //! The `--budget` of `plan --consolidate`.
 
-/// How many nodes of a pool one command may take: a count, or a percentage that is rounded up.
+/// Number of nodes of a pool that one command may take: a count, or a percentage that is rounded up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeBudget {
-    /// So many.
+    /// A count.
     Nodes(usize),
-    /// So many in a hundred.
+    /// A percentage.
     Percent(usize),
 }
 
 impl NodeBudget {
-    /// As a NodePool's `budgets[].nodes` is written.
+    /// Parses a budget in the form of a NodePool's `budgets[].nodes`.
     ///
     /// # Errors
     /// What is allowed, where it is neither a count nor a percentage up to 100.

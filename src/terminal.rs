@@ -36,7 +36,7 @@ pub fn json(line: &JournalLine) -> String {
     serde_json::Value::Object(entry).to_string()
 }
 
-/// What a colour says.
+/// Meanings of colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tone {
     Faint,
@@ -91,7 +91,7 @@ fn coloured(line: &JournalLine) -> String {
 /// Takes back the line that the cursor is in.
 const CLEAR: &str = "\r\x1b[2K";
 
-/// Where log events are written as they happen: lines, and on a terminal one more below them, of what is on its way.
+/// Writer of log events as they happen: lines, and on a terminal one more below them, of what is on its way.
 pub struct Screen {
     format: SandboxLogFormat,
     terminal: bool,
@@ -108,7 +108,7 @@ impl Screen {
         Self { format, terminal, colours: terminal && set("NO_COLOR").is_none(), progress: Mutex::default() }
     }
 
-    /// A line.
+    /// Prints a line.
     pub fn emit(&self, line: &JournalLine) {
         match self.format {
             SandboxLogFormat::Json => self.print(&json(line)),
@@ -140,12 +140,12 @@ impl Screen {
         }
     }
 
-    /// Whether there is a place for what is on its way.
+    /// True if there is a place for the line of progress.
     pub fn has_progress(&self) -> bool {
         self.terminal
     }
 
-    /// What is on its way now; nothing for nothing.
+    /// Shows the line of progress; an empty one is removed.
     pub fn progress(&self, text: &str) {
         let mut shown = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if *shown != text {

@@ -25,9 +25,9 @@ use crate::telemetry::journal::Journal;
 use crate::telemetry::log_event::LogEvent;
 use crate::wiring::{self, ActorParts, Warm};
 
-/// What a replica is made of.
+/// Parts that a replica is made of.
 pub struct ReplicaParts {
-    /// Who it is in the election.
+    /// Name of the replica in the election.
     pub identity: String,
     /// The API server.
     pub kube: kube::Client,
@@ -40,13 +40,13 @@ pub struct ReplicaParts {
     pub clock: ClusterClock,
     /// All randomness comes from it.
     pub rng_seed: u64,
-    /// As they were given and are valid.
+    /// Valid settings, as they were given.
     pub settings: Settings,
-    /// Where packings are computed: in place, or on threads.
+    /// Solver of packings: in place, or on threads.
     pub solver: Arc<dyn Solver>,
     /// Certificates of the conversion webhook; without them there is none.
     pub identities: Option<Arc<dyn Identities>>,
-    /// Where log events go.
+    /// Recipient of log events.
     pub journal: Arc<dyn Journal>,
 }
 
@@ -81,7 +81,7 @@ impl ReplicaHandle {
         self.control_plane.send(ObserveReplica).await.ok()
     }
 
-    /// The same as JSON, by the actors' names; null when `control_plane` has ended.
+    /// The state as JSON, by the actors' names; null when `control_plane` has ended.
     pub async fn state(&self) -> Value {
         self.observe().await.and_then(|state| serde_json::to_value(state).ok()).unwrap_or_default()
     }
@@ -108,14 +108,14 @@ impl ReplicaHandle {
     }
 }
 
-/// What a replica sees.
+/// View of a replica.
 #[derive(Clone, Debug)]
 pub struct ReplicaView {
-    /// What the watches have seen, at one moment.
+    /// Cluster as the watches have seen it, at one moment.
     pub snapshot: Snapshot,
     /// Instance types of node classes in use, by the class's name.
     pub types: BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>,
-    /// When.
+    /// Time of the view.
     pub now: Moment,
 }
 

@@ -1,5 +1,5 @@
-//! Who sends to whom: a row's senders send each of its messages, and its takers handle each. `replica` is the process that
-//! holds a replica. tests/layout holds the table to the source.
+//! Senders and takers of messages: a row's senders send each of its messages, and its takers handle each. `replica` is the
+//! process that holds a replica. tests/layout holds the table to the source.
 //!
 //! | from | message | to |
 //! |---|---|---|
@@ -83,14 +83,14 @@ use crate::terminator::{Terminator, TerminatorLinks};
 use crate::translator::Translator;
 use crate::webhook::Webhook;
 
-/// What actors are made of, beside their environment.
+/// Parts that actors are made of, beside their environment.
 #[derive(Clone)]
 pub struct ActorParts {
     /// The API server.
     pub kube: Client,
     /// EC2, or the region of a simulation; each actor gets it within its term.
     pub cloud: Arc<dyn Cloud>,
-    /// Where packings are computed, for `packer` and `disruptor`.
+    /// Solver of packings, for `packer` and `disruptor`.
     pub solver: Arc<dyn Solver>,
     /// Certificates of the conversion webhook, where there is one.
     pub identities: Option<Arc<dyn Identities>>,
@@ -101,13 +101,13 @@ pub struct ActorParts {
 /// Actors of every replica.
 #[derive(Clone)]
 pub struct Warm {
-    /// Which pods wait, are bound, are gone.
+    /// Watch of pods that wait, are bound, are gone.
     pub pod_watcher: Addr<PodWatcher>,
     /// The cluster state.
     pub cluster_watcher: Addr<ClusterWatcher>,
     /// Instance types, prices, what is sold out.
     pub catalogue: Addr<Catalogue>,
-    /// Kubernetes' Events.
+    /// Writer of Kubernetes' Events.
     pub recorder: Addr<Recorder>,
     /// Converts v1beta1 and v1; where WEBHOOK_ENABLED is set.
     pub webhook: Option<Addr<Webhook>>,
@@ -118,7 +118,7 @@ pub struct Warm {
 pub struct Leading {
     /// Batches of pending pods.
     pub batcher: Addr<Batcher>,
-    /// Which nodes are to come.
+    /// Planner of new nodes.
     pub packer: Addr<Packer>,
     /// Claims created, instances launched.
     pub launcher: Addr<Launcher>,
@@ -128,15 +128,15 @@ pub struct Leading {
     pub node_class: Addr<NodeClassActor>,
     /// Nodes drained, instances ended.
     pub terminator: Addr<Terminator>,
-    /// What EC2 announces of instances.
+    /// Handler of EC2's announcements about instances.
     pub interruption: Addr<Interruption>,
     /// Nodes that go by our own decision.
     pub disruptor: Addr<Disruptor>,
-    /// What nobody owns, collected.
+    /// Collector of objects that nobody owns.
     pub janitor: Addr<Janitor>,
-    /// Who an instance belongs to.
+    /// Owners of instances.
     pub owner: Addr<Owner>,
-    /// What the alpha kinds mean, kept as v1.
+    /// Translation of the alpha kinds to v1.
     pub translator: Addr<Translator>,
 }
 
@@ -201,7 +201,7 @@ pub fn start_leading(env: &Env, means: &ActorParts, warm: &Warm, leader_term: &L
     leading
 }
 
-/// What the links of a term's actors are made of: a method for each actor, given the others of the term that it speaks to.
+/// Builder of the links of a term's actors: a method for each actor, given the others of the term that it speaks to.
 #[derive(Clone, Copy)]
 struct TermParts<'a> {
     env: &'a Env,
@@ -354,7 +354,7 @@ pub fn detach(warm: &Warm) {
 }
 
 impl Warm {
-    /// Who may be asked for its state, by name.
+    /// Actors that answer [`Observe`], by name.
     pub fn observed(&self) -> Vec<(&'static str, Recipient<Observe>)> {
         let webhook = self.webhook.clone().map(|webhook| ("webhook", webhook.recipient()));
         let always = [
@@ -368,7 +368,7 @@ impl Warm {
 }
 
 impl Leading {
-    /// Who may be asked for its state, by name.
+    /// Actors that answer [`Observe`], by name.
     pub fn observed(&self) -> Vec<(&'static str, Recipient<Observe>)> {
         vec![
             ("batcher", self.batcher.clone().recipient()),

@@ -1,5 +1,5 @@
-//! Who is let in to pages that tell what a cluster is like: whoever carries the token, or where none is asked for,
-//! whoever sits at this machine.
+//! Access to pages that tell what a cluster is like: whoever carries the token, or where none is asked for, whoever sits at this
+//! machine.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,7 +21,7 @@ pub struct HttpAccess {
     token: Option<String>,
 }
 
-/// Why somebody is not let in.
+/// Reasons to refuse access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnedAway {
     /// 401: the token is missing or another.

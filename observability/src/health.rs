@@ -1,5 +1,5 @@
-//! Whether a replica lives and whether it is ready. Whoever drives the actors says so again and again; when it falls
-//! silent, the replica no longer lives, whatever thread looks.
+//! Liveness and readiness of a replica. Whoever drives the actors reports them again and again; when it falls silent, the replica
+//! no longer lives, whatever thread looks.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,11 +16,11 @@ pub struct Health {
 }
 
 struct State {
-    /// When the actors were last seen to move.
+    /// Time at which the actors were last seen to move.
     moved: Duration,
-    /// Who did not answer when last asked.
+    /// Actors that did not answer when last asked.
     silent: Vec<String>,
-    /// Why it is not ready; empty when it is.
+    /// Reason why it is not ready; empty when it is.
     not_ready: String,
 }
 
@@ -45,10 +45,10 @@ impl Health {
         self.lock().silent = who;
     }
 
-    /// Whether it lives.
+    /// Succeeds if the replica lives.
     ///
     /// # Errors
-    /// Why it does not.
+    /// The reason why it does not.
     pub fn live(&self) -> Result<(), String> {
         let now = (self.now)();
         let state = self.lock();
@@ -60,10 +60,10 @@ impl Health {
         Err(format!("no answer from {who} for {} s", still.as_secs()))
     }
 
-    /// Whether it is ready.
+    /// Succeeds if the replica is ready.
     ///
     /// # Errors
-    /// Why it is not.
+    /// The reason why it is not.
     pub fn ready(&self) -> Result<(), String> {
         self.live()?;
         let state = self.lock();

@@ -18,7 +18,7 @@ use tracing_subscriber::registry::LookupSpan;
 /// The wall time as RFC 3339, from wherever it comes.
 type TimestampSource = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// How the log is written.
+/// Options of the log.
 pub struct LogOptions {
     /// `debug`, `info` or `error`.
     pub level: String,
@@ -26,9 +26,9 @@ pub struct LogOptions {
     pub json: bool,
     /// `stdout`, `stderr` or paths.
     pub outputs: Vec<String>,
-    /// What the binary was made from.
+    /// Commit that the binary was made from.
     pub commit: &'static str,
-    /// How the time of a line is made.
+    /// Source of a line's time.
     pub stamp: TimestampSource,
 }
 
@@ -109,7 +109,7 @@ impl Write for Outputs {
     }
 }
 
-/// How a line is made.
+/// Formatter of lines.
 struct Lines {
     json: bool,
     commit: &'static str,
@@ -221,7 +221,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// What is written when `happens` happens.
+    /// Text that is written when `happens` runs.
     fn written(json: bool, level: &str, happens: impl FnOnce()) -> String {
         let path = std::env::temp_dir().join(format!("dovetail-log-{}-{json}-{level}", std::process::id()));
         let file = File::create(&path).unwrap();

@@ -1,5 +1,5 @@
-//! Which connections are kept where more come than there are places for. Who comes is always let in: whoever has been
-//! idle for longest goes for it, so that connections on which nobody says anything keep nobody out.
+//! Choice of the connections that are kept where more come than there are places for. A new one is always let in: whoever has
+//! been idle for longest goes for it, so that connections on which nobody says anything keep nobody out.
 //!
 //! | who comes | places | the one that goes |
 //! |---|---|---|
@@ -19,14 +19,14 @@ pub const OF_ONE: usize = 8;
 /// Connections of this machine, and of the node.
 pub const RESERVED: usize = 16;
 
-/// How many connections there may be of others than this machine and the node.
+/// Bounds on the number of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Of all of them together.
+    /// All connections of others than this machine and the node together.
     pub of_others: usize,
-    /// Of one address.
+    /// Connections of one address.
     pub of_one: usize,
-    /// Of this machine, and of the node.
+    /// Connections of this machine, and as many of the node.
     pub reserved: usize,
 }
 
@@ -36,7 +36,7 @@ impl Default for Bounds {
     }
 }
 
-/// Who is connected. Pure: the time comes from outside.
+/// Open connections. Pure: the time comes from outside.
 #[derive(Debug, Default)]
 pub struct ConnectionPlaces {
     bounds: Bounds,
@@ -50,7 +50,7 @@ pub struct ConnectionPlaces {
 struct Connection {
     peer: IpAddr,
     kind: Kind,
-    /// When a byte last passed.
+    /// Time at which a byte last passed.
     moved: Duration,
 }
 
@@ -67,7 +67,7 @@ impl ConnectionPlaces {
         Self::within(node, Bounds::default())
     }
 
-    /// The same with other bounds.
+    /// Places with other bounds.
     pub fn within(node: Option<IpAddr>, bounds: Bounds) -> Self {
         Self { bounds, node: node.map(|address| address.to_canonical()), ..Self::default() }
     }
@@ -93,12 +93,12 @@ impl ConnectionPlaces {
         }
     }
 
-    /// When a byte last passed; `None` when it is not connected any more.
+    /// Time at which a byte last passed; `None` when it is not connected any more.
     pub fn last_moved(&self, number: u64) -> Option<Duration> {
         self.open.get(&number).map(|connection| connection.moved)
     }
 
-    /// It has ended.
+    /// Removes a connection that has ended.
     pub fn leave(&mut self, number: u64) {
         self.open.remove(&number);
     }
@@ -185,7 +185,7 @@ mod tests {
         }
         assert_eq!((places.last_moved(own), places.last_moved(kubelet)), (Some(at(0)), Some(at(0))));
         assert_eq!(places.open.len(), OF_OTHERS + 2);
-        // Of its own places the longest idle goes.
+        // The node's longest idle connection goes for its new one.
         for n in 0..RESERVED as u64 {
             places.admit(node, at(2 + n));
         }

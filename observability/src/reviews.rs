@@ -35,24 +35,24 @@ use workers::{Job, Outcome, Workers};
 const BODY_MOST: usize = 8 << 20;
 /// A body of this size is small: the largest object of etcd has 1.5 MiB.
 const SMALL_MOST: usize = 2 << 20;
-/// How long a body may take to come, the waits for room aside, and its answer to be taken. An API server gives up after 30
+/// Time that a body may take to come, the waits for room aside, and its answer to be taken. An API server gives up after 30
 /// seconds.
 const BODY_WITHIN: Duration = Duration::from_secs(8);
-/// How long a body may wait for room in all.
+/// Longest wait of a body for room in all.
 const ROOM_WITHIN: Duration = Duration::from_secs(20);
 const TAKEN_WITHIN: Duration = Duration::from_secs(8);
 /// An API server opens a connection for each review that is under way.
 const BOUNDS: Bounds = Bounds { of_others: 256, of_one: 128, reserved: 128 };
 
-/// What is answered to a body: a body, or why it makes no sense.
+/// Answer to a body: a body, or the reason why it makes no sense.
 type ReviewHandler = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, String> + Send + Sync>;
 
-/// What is answered, and where.
+/// Reviews to answer, and their paths.
 #[derive(Clone)]
 pub struct Reviews {
     /// The paths that are answered at.
     pub paths: Vec<String>,
-    /// What makes the answer from a review's body.
+    /// Function that makes the answer from a review's body.
     pub answer: ReviewHandler,
 }
 
@@ -77,7 +77,7 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, paths: Vec<String>, wor
 
 async fn talk(stream: WatchedConnection, tls: TlsAcceptor, reviewer: Rc<Reviewer>) {
     let peer = stream.peer();
-    // Who does not take our certificate, or asks for another name's, goes away by itself.
+    // A client that does not take our certificate, or asks for another name's, goes away by itself.
     let Ok(Ok(stream)) = timeout(HEADERS_WITHIN, tls.accept(stream)).await else { return };
     let late = Rc::new(Notify::new());
     let slow = late.clone();
@@ -122,7 +122,7 @@ impl Reviewer {
         if request.method() != Method::POST {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only POST is answered\n".into());
         }
-        // Of a length that is not said it may be small alone. A client that says it is believed, and held to it.
+        // A body of unknown length has to be a small one. A client that states a length is believed, and held to it.
         let said = request.body().size_hint();
         let (kind, most) = match said.exact() {
             Some(length) if length > BODY_MOST as u64 => return too_large(BODY_MOST),
@@ -195,7 +195,7 @@ fn held(answer: Vec<u8>, room: Room, late: Rc<Notify>) -> Response<Full<Bytes>> 
 fn too_large(most: usize) -> Response<Full<Bytes>> {
     let why = format!("a body has {most} bytes at most, and one whose length is not said {SMALL_MOST}\n");
     let mut response = text(StatusCode::PAYLOAD_TOO_LARGE, why);
-    // What is still on its way is not read.
+    // The rest of the body is not read.
     response.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
     response
 }

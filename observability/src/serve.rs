@@ -30,22 +30,22 @@ use crate::health::Health;
 use crate::metrics::{Metrics, OPEN_METRICS, TEXT_FORMAT, asks_open_metrics, text_format};
 use crate::places::{Bounds, ConnectionPlaces};
 
-/// How long a client may take to say what it wants.
+/// Time that a client may take to say what it wants.
 pub(crate) const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 /// A connection on which no byte passes for so long is closed: a client that does not take its answer.
 const STILL_FOR: Duration = Duration::from_secs(30);
 /// A connection takes no more requests after so long: it ends with the answer that is under way.
 const LASTS: Duration = Duration::from_secs(300);
-/// What is read of a connection before somebody takes it.
+/// Most bytes read of a connection before somebody takes it.
 const READ_MOST: usize = 16 << 10;
-/// How long that answer may take: a client that takes it a byte at a time is cut off.
+/// Time that the answer under way after [`LASTS`] may take: a client that takes it a byte at a time is cut off.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
-/// How long a page of metrics is the answer to all who ask.
+/// Time that one page of metrics is the answer to all who ask.
 const KEPT_FOR: Duration = Duration::from_millis(200);
 /// Pause after a connection could not be taken, so that a machine out of descriptors is not made worse.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// What a listener serves.
+/// Pages of a listener.
 #[derive(Clone)]
 enum Page {
     Health(Health),
@@ -81,7 +81,7 @@ pub fn start(
     start_with(probes, health, scrapes, metrics, None, node)
 }
 
-/// The same, with pages of a name of their own beside the metrics.
+/// Like [`start`], with pages of a name of their own beside the metrics.
 ///
 /// # Errors
 /// As [`start`].
@@ -172,7 +172,7 @@ async fn until_it_ends(talking: impl Future<Output = ()>, number: u64, closed: R
     connected.leave(number);
 }
 
-/// Who is connected to a listener, and how each is told to go. Clones share it.
+/// Connections to a listener, and how each is told to go. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Connected {
     places: Rc<RefCell<ConnectionPlaces>>,
@@ -235,7 +235,7 @@ impl WatchedConnection {
         Self { stream, number, peer: peer.to_canonical(), connected }
     }
 
-    /// Who is at the other end.
+    /// Address of the client.
     pub(crate) fn peer(&self) -> IpAddr {
         self.peer
     }

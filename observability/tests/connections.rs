@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-/// Of these addresses none is this machine's own: all of 127.0.0.0/8 is on the loopback interface.
+/// Address in 127.0.0.0/8, which is all on the loopback interface, and not this machine's own.
 fn elsewhere(last: u8) -> IpAddr {
     [127, 0, 1, last].into()
 }

@@ -1,5 +1,5 @@
-//! What is sent, held against what a collector receives: by gRPC and by HTTP, on loopback. And what is not, when the
-//! collector is away or never answers.
+//! Sent spans, held against what a collector receives: by gRPC and by HTTP, on loopback. And those not sent, when the collector
+//! is away or never answers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 use std::convert::Infallible;
@@ -162,7 +162,7 @@ fn nothing_piles_up(address: SocketAddr, answers: bool) {
         wait(traces.flush(Duration::from_secs(60)));
         let counts = traces.counts();
         assert_eq!((counts.exported, counts.dropped + counts.failed), (0, MANY), "{protocol:?}: {counts:?}");
-        // What the queue had no room for was let go at once.
+        // Spans that the queue had no room for were dropped at once.
         assert!(answers || counts.dropped > 0, "{protocol:?}: {counts:?}");
     }
 }

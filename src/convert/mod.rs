@@ -45,7 +45,7 @@ fn stream(files: &[(String, Rewritten)]) -> String {
     all
 }
 
-/// What changes, as `diff -u` writes it.
+/// Changes in the form of `diff -u`.
 fn diff(files: &[(String, Rewritten)]) -> String {
     let one = |(before, file): &(String, Rewritten)| {
         let diff = TextDiff::from_lines(before.as_str(), file.text.as_str());

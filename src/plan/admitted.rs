@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::unplanned::called;
 
-/// What admission among manifests goes by.
+/// Rules for admission among manifests.
 #[derive(Default)]
 pub struct PlanAdmission {
     policies: Policies,
@@ -27,7 +27,7 @@ pub struct Admitted {
     pub manifest: usize,
     /// The pod, as it would be stored.
     pub pod: Pod,
-    /// Why the API server would refuse it, if it would.
+    /// Reason why the API server would refuse it, if it would.
     pub refused: Option<String>,
 }
 
@@ -175,7 +175,7 @@ fn with_spec(mut pod: Pod, admitted: Option<&PodSpec>) -> Pod {
     pod
 }
 
-/// Whether somebody holds a pod back from scheduling.
+/// True if scheduling gates hold the pod back.
 pub fn is_gated(pod: &Pod) -> bool {
     pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref()).is_some_and(|gates| !gates.is_empty())
 }

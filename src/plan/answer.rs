@@ -8,7 +8,7 @@ use dovetail_core::{NodeSelectorRequirement, Problem, Resources};
 use dovetail_telemetry::stopwatch::peak_rss_kib;
 use serde::Serialize;
 
-/// What the command took.
+/// Times that the command took.
 pub struct Times {
     /// From the problem as deserialised to the finished packing.
     pub solve: Duration,
@@ -18,7 +18,7 @@ pub struct Times {
     pub wall: Duration,
 }
 
-/// What `plan --json` prints (docs/commands.md).
+/// Output of `plan --json` (docs/commands.md).
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanAnswer<'a> {
@@ -124,7 +124,7 @@ impl<'a> Filled<'a> {
     }
 }
 
-/// How many pods there are that wait for a node.
+/// Number of pods that wait for a node.
 pub fn waiting(problem: &Problem) -> usize {
     problem.pods.iter().filter(|pod| !pod.to_come).count()
 }
@@ -175,7 +175,7 @@ pub fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
 
-/// What a pod of a problem is called.
+/// Returns the name of a pod of a problem.
 type PodNamer = fn(&Problem, usize) -> String;
 
 /// A pod as its workload file calls it, in which names are unique.

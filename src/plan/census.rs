@@ -1,12 +1,12 @@
-//! How much a workload file holds, counted before anything is made of it: a megabyte of `{"name":"a"}` makes pods by the
-//! hundred thousand, and a value of a few bytes may take a hundred in memory.
+//! Size of a workload file, counted before anything is made of it: a megabyte of `{"name":"a"}` makes pods by the hundred
+//! thousand, and a value of a few bytes may take a hundred in memory.
 
 use std::fmt;
 
 use dovetail_api::manifest::MAX_PODS;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// How many values a file may hold: 200,000 pods of two dozen each.
+/// Most values of a file: 200,000 pods of two dozen each.
 const MOST_VALUES: usize = 5_000_000;
 
 /// Refuses a file with more pods than are planned in one run, or with more values than make sense.
@@ -34,9 +34,9 @@ struct Counts {
 /// Counts a value and what is in it.
 struct Count<'a> {
     counts: &'a mut Counts,
-    /// How deep it is, the file itself being 0.
+    /// Depth of the value, the file itself being 0.
     depth: usize,
-    /// Whether it is the file's list of pods, or one of its items.
+    /// True for the file's list of pods, and for its items.
     pods: bool,
 }
 

@@ -208,10 +208,10 @@ fn ready(mut pool: NodePool, class: Option<&str>) -> NodePool {
     pool
 }
 
-/// Why no node could be launched by a class: user data that its images cannot read, or that is longer than EC2 takes.
+/// Reason why no node can be launched by a class: user data that its images cannot read, or that is longer than EC2 takes.
 fn unusable_user_data(class: &EC2NodeClass) -> Option<String> {
     let family = resolve::family_of(&class.spec).ok()?;
-    // Of an imagined cluster nothing is known, and most of it plays no part.
+    // An imagined cluster has no known facts, and most of them play no part.
     let cluster = ClusterFacts { service_cidr: Some("10.100.0.0/16".to_owned()), ..ClusterFacts::default() };
     user_data::judge(&class.spec, family, &cluster).err().map(|why| why.to_string())
 }

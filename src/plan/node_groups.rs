@@ -14,9 +14,9 @@ use dovetail_input::Mistake;
 use k8s_openapi::api::core::v1::Taint;
 use serde::Deserialize;
 
-/// What eksctl takes where a group names no type.
+/// Type that eksctl takes if a group names none.
 const DEFAULT_TYPE: &str = "m5.large";
-/// How many nodes eksctl makes where a group does not say.
+/// Number of nodes that eksctl makes if a group does not say.
 const DEFAULT_SIZE: u32 = 2;
 /// The label that EKS gives the nodes of a group.
 const GROUP: &str = "eks.amazonaws.com/nodegroup";

@@ -11,7 +11,7 @@ pub fn solve(problem: &Arc<Problem>, options: &Options) -> Packing {
     driven(problem, options, solve_within)
 }
 
-/// The same by any solver.
+/// Packs the problem by any solver.
 fn driven(
     problem: &Arc<Problem>,
     options: &Options,

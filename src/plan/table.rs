@@ -11,9 +11,9 @@ use dovetail_core::{MaxOptionPrice, Policy, Problem, Requirements};
 use super::answer::{pod_name, type_name, waiting};
 use crate::cli::PlanArgs;
 
-/// How many options a line names; the rest is counted.
+/// Most options that a line names; the rest is counted.
 const OPTIONS_NAMED: usize = 5;
-/// How many pods with the same reason a line names; the rest is counted.
+/// Most pods with the same reason that a line names; the rest is counted.
 const PODS_NAMED: usize = 5;
 
 /// The whole answer as text. It holds no times, so that equal input gives equal bytes.
@@ -48,7 +48,7 @@ pub fn render(problem: &Problem, packing: &Packing, args: &PlanArgs) -> String {
     text
 }
 
-/// How many nodes name few types because others are too dear, by ceiling.
+/// Writes how many nodes name few types because others are too dear, by ceiling.
 fn too_dear(text: &mut String, problem: &Problem, packing: &Packing, ceiling: MaxOptionPrice) {
     let mut by_ceiling: BTreeMap<String, usize> = BTreeMap::new();
     for claim in packing.claims.iter().filter(|claim| claim.too_dear > 0) {

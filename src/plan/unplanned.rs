@@ -1,4 +1,4 @@
-//! What is among the manifests and not planned for, and what is said of it.
+//! Manifests that are not planned for, and the warnings about them.
 
 use dovetail_api::manifest::Manifest;
 use dovetail_input::manifests::passed_over;
@@ -60,7 +60,7 @@ fn other_scheduler(manifest: &Manifest) -> Option<&str> {
     pod["schedulerName"].as_str().filter(|name| !name.is_empty() && *name != "default-scheduler")
 }
 
-/// What a user may take for planned, and is not.
+/// Warnings about objects that a user may take for planned, and that are not.
 pub fn warnings(manifests: &[Manifest]) -> Vec<String> {
     let said = |manifest: &Manifest| match manifest.kind.as_str() {
         _ if manifest.foreign => None,
@@ -111,7 +111,7 @@ fn autoscaler(own: &Manifest, manifests: &[Manifest]) -> String {
     }
 }
 
-/// What an autoscaler scales, by its place among the manifests.
+/// Workload that an autoscaler scales, by its place among the manifests.
 fn target(own: &Manifest, manifests: &[Manifest]) -> Option<usize> {
     let named = &own.object["spec"]["scaleTargetRef"];
     manifests.iter().position(|one| {

@@ -1,4 +1,4 @@
-//! Which API server, and as whom: a kubeconfig that was named, else the service account of the pod that we run in, else
+//! Choice of the API server and account: a kubeconfig that was named, else the service account of the pod that we run in, else
 //! ~/.kube/config. Nothing of what a kubeconfig holds besides names is ever repeated in a message: it may be a secret.
 
 use std::path::Path;
@@ -14,22 +14,22 @@ use kube::{Client, Config};
 
 use super::limit::RateLimit;
 
-/// How long a connection may take to come about.
+/// Timeout of making a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// How long a server that has been asked may say nothing. Longer than a watch lasts, which is the longest of what we ask.
+/// Longest silence of a server that has been asked. It is longer than a watch lasts, which is our longest request.
 const READ_WITHIN: Duration = Duration::from_secs(60);
 /// Requests a second about the Lease, and at once: controller-runtime's for its leader's client.
 const LEASE_RATE: (f64, u32) = (20.0, 30);
 /// Set in every pod.
 const IN_CLUSTER: &str = "KUBERNETES_SERVICE_HOST";
-/// Where a pod finds who it is.
+/// Folder in which a pod finds its account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// A cluster that can be spoken to.
 pub struct ApiTarget {
-    /// How.
+    /// Configuration of the client.
     pub config: Config,
-    /// Whether we run in it.
+    /// True if we run in it.
     pub in_cluster: bool,
 }
 
@@ -54,7 +54,7 @@ pub async fn find(settings: &Settings, place: &str) -> Result<ApiTarget, Failure
     // connection was last used.
     config.read_timeout = Some(READ_WITHIN);
     config.reset_reader_on_write = true;
-    // What is tried again, and when, is decided in one place: by who asks.
+    // The caller decides, in one place, what is tried again and when.
     config.default_retry = false;
     Ok(ApiTarget { config, in_cluster })
 }
@@ -98,7 +98,7 @@ impl ApiTarget {
         STANDARD.encode(certificates)
     }
 
-    /// Where we run, in a cluster.
+    /// Namespace that we run in, in a cluster.
     pub fn namespace(&self) -> Option<String> {
         let text = std::fs::read_to_string(format!("{SERVICE_ACCOUNT}/namespace")).ok()?;
         let name = text.trim();

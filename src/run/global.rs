@@ -87,7 +87,7 @@ fn contradicting<'d>(
         let mut settings = settings.clone();
         for (key, text) in data.iter().filter(|(key, text)| !text.is_empty() && !left_out(key.as_str())) {
             if let Some(row) = successor(key).filter(|row| !given.contains(row.name)) {
-                // What is no value is passed over by itself.
+                // An invalid value is ignored by itself.
                 let _ = (row.set)(&mut settings, text);
             }
         }
@@ -105,7 +105,7 @@ fn contradicting<'d>(
     }
 }
 
-/// What is so in place of a key without a successor.
+/// Words on the setting that takes the place of a key without a successor.
 fn instead(key: &str) -> &'static str {
     match key {
         "aws.clusterName" => "the cluster's name is that of CLUSTER_NAME",

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::clock::SystemClock;
 
-/// How often.
+/// Interval of the checks.
 const EVERY: Duration = Duration::from_secs(2);
 /// At every so manieth beat the cluster is looked at, too: as long as a view is kept, the next change costs a copy.
 const VIEW_EVERY: u64 = 5;
@@ -53,7 +53,7 @@ pub async fn beat_before(health: Health) {
     }
 }
 
-/// What the probes are to say of a replica that has answered.
+/// Tells the probes of a replica's answer.
 pub(super) fn heard(health: &Health, state: &ReplicaState) {
     let silent = &state.control_plane.silent;
     if silent.is_empty() {
@@ -63,7 +63,7 @@ pub(super) fn heard(health: &Health, state: &ReplicaState) {
     }
 }
 
-/// Why it is not ready; empty when it is.
+/// Reason why it is not ready; empty when it is.
 fn not_ready(state: &ReplicaState) -> String {
     let cluster = state.cluster_watcher.clone().unwrap_or_default();
     let failing = cluster.watches_failing.iter();
@@ -86,10 +86,10 @@ fn not_ready(state: &ReplicaState) -> String {
     refuses.map(|why| format!("the lease is ignored: {why}")).unwrap_or_default()
 }
 
-/// Where events go besides the log.
+/// Recipients of events besides the log.
 #[derive(Clone)]
 pub struct TelemetrySinks {
-    /// Counted.
+    /// Counters of events.
     pub metrics: Metrics,
     /// Spans are sent.
     pub spans: Option<Spans>,

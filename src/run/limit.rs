@@ -8,10 +8,10 @@ use dovetail_cloud::token_bucket::TokenBucket;
 use tokio::time::{Instant, Sleep};
 use tower::{Layer, Service};
 
-/// What a request takes.
+/// Tokens that a request takes.
 const REQUEST: f64 = 1.0;
 
-/// How long until a request may go; zero when it may go now.
+/// Time until a request may go; zero when it may go now.
 fn wait(bucket: &mut TokenBucket, now: Duration) -> Duration {
     bucket.refill(now);
     let seconds = bucket.wait(REQUEST);

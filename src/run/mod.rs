@@ -39,7 +39,7 @@ use preflight::ask::Asker;
 use preflight::{aws, named, older_crds};
 use process::{Signals, VERSION};
 
-/// How long the end waits for the last spans to be sent.
+/// Longest wait at the end for the last spans to be sent.
 const LAST_SPANS: Duration = Duration::from_secs(3);
 
 /// Runs until a signal, or until the replica cannot go on.

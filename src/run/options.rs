@@ -12,7 +12,7 @@ use dovetail_input::Mistake;
 
 use super::shadow;
 
-/// What the command line says, by setting.
+/// Settings of the command line, by name.
 #[derive(Clone, Debug, Default)]
 pub struct RunArgs {
     flags: BTreeMap<&'static str, String>,
@@ -65,9 +65,9 @@ impl FromArgMatches for RunArgs {
 
 /// Settings as given, and whether they say where we are.
 pub struct Given {
-    /// As given by options, variables and files, with defaults for the rest.
+    /// Settings as given by options, variables and files, with defaults for the rest.
     pub settings: Settings,
-    /// What is given and changes nothing, each with why.
+    /// Settings given without effect, each with the reason.
     pub without_effect: Vec<String>,
     /// The names of the settings that are given.
     pub names: BTreeSet<String>,
@@ -136,14 +136,14 @@ impl RunArgs {
         Ok(Given { settings, without_effect: said, names: given.into_keys().collect() })
     }
 
-    /// What makes no sense where nothing is written.
+    /// Returns a setting that makes no sense without writes.
     fn refused_in_shadow(&self, settings: &Settings) -> Option<Mistake> {
         let what = "a shadow writes nothing, and the webhook keeps its certificates in a Secret and in the CRDs";
         let place = || self.place("WEBHOOK_ENABLED");
         settings.webhook.enabled.then(|| Mistake::of_file(place(), what).allowing("false with SHADOW (--shadow)"))
     }
 
-    /// Where a setting was given: its flag, or its variable.
+    /// Place where a setting was given: its flag, or its variable.
     pub fn place(&self, name: &str) -> String {
         match TABLE.iter().find(|known| known.name == name && self.flags.contains_key(name)) {
             Some(known) => format!("--{}", known.flag()),

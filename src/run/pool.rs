@@ -24,7 +24,7 @@ pub struct PoolSolver {
 }
 
 impl PoolSolver {
-    /// So many threads.
+    /// Starts a pool of so many threads.
     ///
     /// # Errors
     /// The system gives none.

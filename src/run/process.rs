@@ -1,4 +1,4 @@
-//! What a process has of its own: a name, a log, sockets, signals.
+//! Properties of the process itself: a name, a log, sockets, signals.
 
 use std::io::IsTerminal as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -38,7 +38,7 @@ pub fn log(settings: &Settings, in_cluster: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Who we are in the election: another one at every start.
+/// Name of the replica in the election: another one at every start.
 pub fn identity(seed: u64) -> String {
     let host = std::env::var("POD_NAME").ok().or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok());
     let host = host.unwrap_or_default();

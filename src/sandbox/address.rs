@@ -1,4 +1,4 @@
-//! Where the sandbox is reached: on loopback by anybody on this machine, elsewhere by TLS and with a token only.
+//! Addresses of the sandbox: on loopback for anybody on this machine, elsewhere by TLS and with a token only.
 
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use super::page;
 use super::serving::Serving;
 use crate::cli::SandboxArgs;
 
-/// What is written into kubeconfigs for an address that means all of them.
+/// Address for kubeconfigs if the sandbox listens on all.
 const HERE: &str = "127.0.0.1";
 
 /// An address that has been looked at.
@@ -89,7 +89,7 @@ impl Address {
         format!("{scheme}://{host}:{}", bound.port())
     }
 
-    /// Where the page is opened.
+    /// Address of the page for people.
     pub fn page(&self, serving: &Serving) -> String {
         let hint = if self.token.is_some() { "   (any name, the token as the password)" } else { "" };
         format!("{}/{hint}", self.endpoint(serving))
@@ -127,7 +127,7 @@ impl Address {
     }
 }
 
-/// What the certificate is for.
+/// Names for the certificate.
 fn names(listen: IpAddr) -> Vec<String> {
     let mut names = vec!["localhost".to_owned(), HERE.to_owned(), "::1".to_owned()];
     if !listen.is_unspecified() && !names.contains(&listen.to_string()) {

@@ -20,7 +20,7 @@ pub fn start(world: &Rc<World>) {
     });
 }
 
-/// What a change of a pod is worth saying.
+/// Event that a change of a pod is worth.
 fn said(change: &Happened) -> Option<(&'static str, &'static str, String)> {
     if change.kind == ChangeKind::Deleted {
         return None;

@@ -32,7 +32,7 @@ use address::Address;
 use page::Shown;
 use pods::ControlPlanePods;
 
-/// How long the end waits for the last spans to be sent.
+/// Longest wait at the end for the last spans to be sent.
 const LAST_SPANS: Duration = Duration::from_secs(3);
 
 /// Runs until Ctrl-C.
@@ -67,7 +67,7 @@ async fn live(
     let screen = Arc::new(Screen::new(args.log_format));
     let control_plane = ControlPlanePods::new(args);
     let watcher = watcher(screen.clone(), &control_plane, clock.clone());
-    // What happened is kept by nobody here: a sandbox may run for days.
+    // No events are kept: a sandbox may run for days.
     let mut world =
         World::new(config(args), clock, Some(watcher), |log| log.write_to(Box::new(std::io::sink()), false))?;
     world.timeline.keep_latest(state::LINES);

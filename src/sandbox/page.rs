@@ -18,18 +18,18 @@ use dovetail_observability::metrics::{OPEN_METRICS, TEXT_FORMAT, asks_open_metri
 /// Askers that wait for the state at once; those beyond wait to ask.
 const MOST_ASKERS: usize = 64;
 
-/// What the pages show beside the world.
+/// Contents of the pages beside the world.
 #[derive(Clone)]
 pub struct Shown {
-    /// What replicas see.
+    /// Latest states of the replicas.
     pub latest: Latest,
-    /// What is counted.
+    /// Counters of events.
     pub metrics: Metrics,
-    /// Where a trace's page begins, up to its id; empty where there is none.
+    /// Address of a trace's page, up to its id; empty if there is none.
     pub traces: String,
 }
 
-/// What only the world's own thread can say.
+/// Pages that only the world's own thread can make.
 enum Wanted {
     Console,
     State,

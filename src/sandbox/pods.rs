@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use crate::cli::SandboxArgs;
 
-/// Where they are.
+/// Namespace of the replicas' pods.
 const NAMESPACE: &str = "kube-system";
-/// How long a replica takes to come back: longer than its Lease lasts, so that another one leads meanwhile.
+/// Time until a replica comes back: longer than its Lease lasts, so that another one leads meanwhile.
 const RESTART: Duration = Duration::from_secs(30);
 
 /// The pods of all replicas.

@@ -44,7 +44,7 @@ impl Serving {
         Ok(Self { address, alive })
     }
 
-    /// Where it is served.
+    /// Address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -12,12 +12,12 @@ use dovetail_core::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::mpsc::{Receiver, channel, error::TrySendError};
 
-/// How often the clock is moved on.
+/// Interval at which the clock is moved on.
 const CLOCK_STEP: Duration = Duration::from_millis(4);
 /// The farthest that it is moved in one go, so that what is due earlier comes before what is due later.
 const STEP: Duration = Duration::from_millis(20);
 
-/// As with the other clocks of the sandbox, the machine has been up for a while.
+/// Uptime of the machine at the start, as with the other clocks of the sandbox.
 const BOOTED_BEFORE: Duration = Duration::from_secs(1_000);
 
 /// The sandbox's time, for all threads: a little ahead of tokio's while that is moved on, never behind it.
@@ -38,7 +38,7 @@ impl Clock for Paced {
     }
 }
 
-/// Whether a speed is another than the machine's.
+/// True if a speed differs from the machine's.
 pub fn differs(speed: f64) -> bool {
     (speed - 1.0).abs() > f64::EPSILON
 }

@@ -1,4 +1,4 @@
-//! What is the case in the sandbox just now, for the page and the line of progress.
+//! Present state of the sandbox, for the page and the line of progress.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub fn page_state(world: &World, args: &SandboxArgs) -> Value {
     })
 }
 
-/// What is on its way, in a line; empty when nothing is.
+/// Line on the nodes and pods on their way; empty when there are none.
 pub fn on_the_way(world: &World) -> String {
     let ready: Vec<String> = world
         .nodes()
@@ -59,12 +59,12 @@ pub fn on_the_way(world: &World) -> String {
     parts.join(", ")
 }
 
-/// Whether an instance is there, or about to be.
+/// True if an instance is there, or about to be.
 fn rises(instance: &RegionInstance) -> bool {
     matches!(instance.state, InstanceState::Pending | InstanceState::Running)
 }
 
-/// Who holds the Lease.
+/// Holder of the Lease.
 fn leader(world: &World) -> Value {
     let lease = world.api.get(&LEASES, "kube-system", "karpenter-leader-election");
     lease.map_or(Value::Null, |lease| lease["spec"]["holderIdentity"].clone())

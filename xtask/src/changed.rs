@@ -87,7 +87,7 @@ fn package_of(package: &Value, root: &str) -> Option<(String, Package)> {
     Some((package["name"].as_str()?.to_owned(), known))
 }
 
-/// What is reached: whole packages, and single programs of tests/.
+/// Tests that a change reaches: whole packages, and single programs of tests/.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Reached {
     /// Folders of packages all of whose programs are reached.

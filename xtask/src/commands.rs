@@ -30,7 +30,7 @@ pub fn run(what: &str, program: &str, args: &[&str]) -> Result<(), String> {
     run_with(what, program, args, &[])
 }
 
-/// The same, with more in its environment.
+/// Runs a program with more in its environment.
 #[allow(clippy::disallowed_methods)] // the time of a step is real time by definition
 pub fn run_with(what: &str, program: &str, args: &[&str], environment: &[(&str, &str)]) -> Result<(), String> {
     println!("== {what}: {program} {}", args.join(" "));

@@ -1,10 +1,10 @@
-//! What we depend on: licences, bans, sources and known vulnerabilities, by cargo-deny (deny.toml).
+//! Check of our dependencies: licences, bans, sources and known vulnerabilities, by cargo-deny (deny.toml).
 
 use std::process::Output;
 
 use crate::commands::{command, root};
 
-/// What cargo-deny says when it cannot have RustSec's database of advisories, and when none is kept from an earlier time.
+/// Words of cargo-deny when it cannot have RustSec's database of advisories, and when none is kept from an earlier time.
 const NO_DATABASE: [&str; 3] =
     ["failed to fetch advisory database", "failed to load advisory database", "failed to get 'FETCH_HEAD' metadata"];
 
@@ -47,7 +47,7 @@ fn lacks_database(output: &Output) -> bool {
     !output.status.success() && NO_DATABASE.iter().any(|text| said.contains(text))
 }
 
-/// Where cargo-deny is: in the PATH, or installed once into target/real.
+/// Path of cargo-deny: in the PATH, or installed once into target/real.
 fn program() -> Result<String, String> {
     let output = command("python3").args(["tests/real/build.py", "cargo-deny"]).current_dir(root()).output();
     let output = output.map_err(|why| format!("python3 cannot be started: {why}"))?;

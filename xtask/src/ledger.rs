@@ -1,4 +1,4 @@
-//! What the steps of `cargo xtask test` took, and what has grown since the figures of tools/times.tsv.
+//! Costs of the steps of `cargo xtask test`, and their growth since the figures of tools/times.tsv.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use crate::checkout::root;
 const FIGURES: &str = "tools/times.tsv";
 /// The name of the first build in that file. Its figure is wall-clock time on two cores.
 const FIRST_BUILD: &str = "first build";
-/// What has grown by more than this share is named.
+/// Share of growth above which a step is named.
 const GROWTH: f64 = 0.2;
 /// Growth by less than this many multiples of the yardstick is noise.
 const NOISE: f64 = 3.0;

@@ -50,9 +50,9 @@ pub fn run(programs: Vec<Program>, environment: &[(&str, &str)]) -> Result<(), S
     if failed.is_empty() { Ok(()) } else { Err(format!("tests failed: {}", failed.join(", "))) }
 }
 
-/// What cargo is asked for, one after the other. The core is one unit at full optimisation, as its time is what users wait
-/// for; its unit tests are the same code once more, and run as well without. The root package is asked for beside the core, so
-/// that its dependencies have the features that they have in the binary.
+/// Calls of cargo, one after the other. The core is one unit at full optimisation, as its time is what users wait for; its unit
+/// tests are the same code once more, and run as well without. The root package is asked for beside the core, so that its
+/// dependencies have the features that they have in the binary.
 const BUILDS: [&[&str]; 3] = [
     &["--workspace", "--exclude", "dovetail-core"],
     &["--package", "dovetail", "--package", "dovetail-core", "--test", "packing", "--test", "protocols"],
@@ -103,7 +103,7 @@ fn of_message(message: &Value) -> Option<Program> {
     Some(Program { name: message["target"]["name"].as_str()?.to_owned(), path: path.into(), folder: folder.into() })
 }
 
-/// Who runs after whom.
+/// Programs by lane: the lanes run side by side, the programs of one lane one after the other.
 fn lanes(programs: Vec<Program>) -> BTreeMap<usize, Vec<Program>> {
     let mut lanes = BTreeMap::<usize, Vec<Program>>::new();
     for program in programs {

@@ -1,4 +1,4 @@
-//! What the habits run, step by step.
+//! Steps of the habits.
 
 use std::thread;
 use std::time::Instant;
@@ -44,7 +44,7 @@ fn all_that_has_to_hold() -> Result<(), String> {
         let beside = beside.join().unwrap_or_else(|_| Err("image: xtask panicked".to_owned()));
         tests.and(beside)
     })?;
-    // What the tests on the real parts have asked for.
+    // Checks the requests that the tests on the real parts have recorded.
     run("roles", "python3", &["tests/deploy/roles.py"])?;
     nothing_compiled_twice()
 }
@@ -75,7 +75,7 @@ fn checked_and_built() -> Result<Vec<Program>, String> {
     })
 }
 
-/// Where the tests write down what they ask of AWS (crates/cloud/src/recorder).
+/// Folder where the tests record their requests to AWS (crates/cloud/src/recorder).
 const RECORD_AWS: &str = "DOVETAIL_RECORD_AWS";
 
 /// An empty folder for what the tests ask of AWS.
@@ -89,10 +89,10 @@ fn folder_for_requests() -> Result<String, String> {
     Ok(folder.display().to_string())
 }
 
-/// What proptest draws its cases from.
+/// Variable for the seed from which proptest draws its cases.
 const PROPERTY_SEED: &str = "PROPTEST_RNG_SEED";
 
-/// What all tests ask of AWS, held to the policies.
+/// Holds all requests of the tests to AWS to the policies.
 fn proof_policies() -> Result<(), String> {
     let requests = folder_for_requests()?;
     programs::run(programs::built()?, &[(RECORD_AWS, &requests)])?;
@@ -139,7 +139,7 @@ pub fn chart() -> Result<(), String> {
     cargo("chart", &["test", "--release", "--workspace", "--test", "commands", "chart::"])
 }
 
-/// What goes into an AWS account: template, policies, module, cluster configurations.
+/// Checks everything that goes into an AWS account: template, policies, module, cluster configurations.
 pub fn deploy() -> Result<(), String> {
     run("deploy", "python3", &["tests/suite.py", "deploy"])
 }
@@ -195,7 +195,7 @@ const COURSES: [(&str, &str); 9] = [
     ("webhook", "tests/real/conversion.py"),
 ];
 
-/// What takes too long for every test; its output goes into the docs.
+/// Runs a proof that takes too long for every test; its output goes into the docs.
 pub fn proof() -> Result<(), String> {
     let name = std::env::args().nth(2);
     if let Some((name, script)) = COURSES.iter().find(|(known, _)| Some(*known) == name.as_deref()) {
@@ -229,7 +229,7 @@ pub fn proof() -> Result<(), String> {
             run("metrics", "python3", &["tests/metrics_scale.py"])
         }
         Some("model") => {
-            // Of the workspace, as the tests: of the package alone, core would be compiled a second time.
+            // Built in the workspace, as the tests are: for the package alone, core would be compiled a second time.
             let tests = ["test", "--release", "--workspace", "--test", "protocols"];
             cargo("model", &[&tests[..], &["--", "--ignored", "--nocapture", "--test-threads=1"]].concat())
         }
@@ -252,7 +252,7 @@ pub fn figures() -> Result<(), String> {
     run("figures", "python3", &["tests/figures.py"])
 }
 
-/// What texts refer to is in the repository.
+/// Checks that texts refer to files in the repository.
 fn references() -> Result<(), String> {
     run("references can fail", "python3", &["-m", "unittest", "discover", "-s", "tests", "-p", "test_references.py"])?;
     run("references", "python3", &["tests/references.py"])

@@ -3,7 +3,7 @@
 
 use crate::commands::run;
 
-/// A suite.
+/// A suite of Python tests.
 pub struct Suite {
     what: &'static str,
     /// Beginnings of the paths of files that it reads.
@@ -37,8 +37,8 @@ pub const SUITES: [Suite; 6] = [
     },
 ];
 
-/// Those of documents, lengths and what is deployed. A whole run plays them at moments of their own (`steps`), as some need parts
-/// that others wrote. An empty name is every file.
+/// Suites on documents, lengths and what is deployed. A whole run plays them at moments of their own (`steps`), as some need
+/// parts that others wrote. An empty name is every file.
 pub const OF_THE_TREE: [Suite; 4] = [
     Suite { what: "references", reads: &[""], args: &["tests/references.py"] },
     Suite { what: "lengths, widths, words", reads: &[""], args: &["tools/lint.py"] },

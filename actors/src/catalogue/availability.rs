@@ -1,4 +1,4 @@
-//! What is unavailable, as the leader's launches show it, kept in a ConfigMap beside the Lease where a successor finds it:
+//! Keeper of the unavailable offerings: the leader's launches show them, a ConfigMap beside the Lease hands them to a successor:
 //! read when leading begins, written when it has changed, every ten seconds at most.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,13 +28,13 @@ const LONGEST_WRITE: Duration = Duration::from_secs(30);
 #[rtype(result = "()")]
 pub struct Keep(pub Calls);
 
-/// How what is unavailable is kept.
+/// Handling of the ConfigMap that hands the unavailable offerings to the next leader.
 #[derive(Default)]
 pub struct Keeping {
     calls: Option<Calls>,
-    /// What has been written, or will not be: the number of changes by then.
+    /// Number of changes that are in the ConfigMap or that will not be written again.
     known: u64,
-    /// What a predecessor has kept has not been read: nothing is written over it.
+    /// True until the predecessor's ConfigMap has been read: it is not written to before.
     unread: bool,
     /// A read or a write is on its way.
     busy: bool,
@@ -80,7 +80,7 @@ impl Handler<FullSubnets> for Catalogue {
 }
 
 impl Catalogue {
-    /// What may not be asked for now, by those who have a choice or as a last resort.
+    /// Offerings that must not be requested now; as a last resort fewer are excluded.
     pub(super) fn unavailable_now(&self, last_resort: bool) -> Unavailable {
         match last_resort {
             true => self.unavailable.as_last_resort(self.env.now()),
@@ -106,7 +106,7 @@ impl Catalogue {
         let writing = async move { write(&calls, &text).await }.into_actor(self);
         ctx.spawn(writing.map(move |written, catalogue, _| {
             catalogue.keeping.busy = false;
-            // What is refused is not tried again as long as nothing changes; what failed otherwise is, at the next look.
+            // A refused write is not repeated until something changes; any other failure is repeated at the next check.
             if matches!(written, Ok(()) | Err(CallError::Refused(_) | CallError::Forbidden(_) | CallError::NotFound(_)))
             {
                 catalogue.keeping.known = changes;
@@ -153,7 +153,7 @@ fn maps(calls: &Calls) -> LenientApi<ConfigMap> {
     LenientApi::namespaced(calls.client.clone(), &calls.env.settings.lease_namespace)
 }
 
-/// What a predecessor has kept, if any has.
+/// Returns the list that a predecessor left in the ConfigMap, if there is one.
 async fn read_kept(calls: &Calls) -> Result<Option<String>, CallError> {
     let api = maps(calls);
     let map = calls.run_for(LONGEST_WRITE, "read what is unavailable", || api.get_opt(UNAVAILABLE_OFFERINGS)).await?;

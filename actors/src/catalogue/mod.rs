@@ -1,5 +1,5 @@
-//! What the cloud offers, on every replica: instance types, zones, prices, and what it refused lately; resolved for a
-//! node class into what packing chooses from.
+//! The cloud's offers, known on every replica: instance types, zones, prices, and what it refused lately; resolved for a node
+//! class into what packing chooses from.
 //!
 //! At the mailbox's bound: refusals are few a launch; queries come one at a time from `packer` and a few from
 //! `launcher`, which waits for the answer.
@@ -37,11 +37,11 @@ use crate::telemetry::log_event::{LogEvent, Names};
 
 /// Types and prices are read again this often (aws spec 6).
 const REFRESH: Duration = Duration::from_secs(12 * 3600);
-/// What is left of capacity reservations is asked for this often (aws spec 3.4).
+/// Interval between two reads of the free capacity of reservations (aws spec 3.4).
 const RESERVED_REFRESH: Duration = Duration::from_secs(60);
-/// How often the unavailable offerings are checked for expiry (aws spec 3.6).
+/// Interval at which unavailable offerings are checked for expiry (aws spec 3.6).
 const UNAVAILABLE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
-/// How many instance types a log line names.
+/// Most instance types that a log line names.
 const TYPES_NAMED: usize = 5;
 
 type Types = Arc<Vec<Arc<InstanceType>>>;
@@ -52,7 +52,7 @@ pub struct Catalogue {
     cloud: Arc<dyn CloudOfferings>,
     offers: Option<Arc<Offers>>,
     reads: u64,
-    /// When prices were last read, on demand and of spot capacity.
+    /// Time of the last read of on-demand prices and, below, of spot prices. Monotonic.
     on_demand_read: Option<Duration>,
     spot_read: Option<Duration>,
     /// Everything is being read, or waits for prices that are late.
@@ -67,7 +67,7 @@ pub struct Catalogue {
     reserved: Reserved,
     /// EC2 is being asked for what is left of reservations.
     asking: bool,
-    /// How what is unavailable is kept for a successor.
+    /// Handling of the ConfigMap that keeps the unavailable offerings for a successor.
     keeping: Keeping,
     /// By class name, and whether as a last resort: what it was resolved from, and the result.
     resolved: BTreeMap<(String, bool), (String, Types)>,
@@ -234,7 +234,7 @@ impl Catalogue {
         }
     }
 
-    /// What is offered from now on; which of its prices were read just now.
+    /// Takes these offers into use; the flags say which prices were read just now.
     fn learn(&mut self, offers: Offers, on_demand: bool, spot: bool) {
         let now = self.env.now();
         self.on_demand_read = Some(now).filter(|_| on_demand).or(self.on_demand_read);
@@ -261,7 +261,7 @@ impl Catalogue {
             if !prices.iter().any(news) {
                 return;
             }
-            // What EC2 says nothing of costs what it did.
+            // A type that EC2's answer leaves out keeps its price.
             let mut offers = Offers::clone(offers);
             offers.spot.extend(prices);
             catalogue.offers = Some(Arc::new(offers));

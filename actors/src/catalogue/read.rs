@@ -17,10 +17,10 @@ use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::telemetry::log_event::LogEvent;
 
-/// How long the catalogue waits for prices before it uses substitutes for the time being.
+/// Time that the catalogue waits for prices before it uses substitutes.
 const LONGEST_PRICE_WAIT: Duration = Duration::from_secs(10);
 
-/// What log lines call the reading of types.
+/// Name of the reading of types in log lines.
 const READING_TYPES: &str = "reading instance types";
 
 /// Spot prices by instance type and zone, $/h.
@@ -48,7 +48,7 @@ pub(super) enum LatePrices {
 }
 
 impl LatePrices {
-    /// Whether there is no price at all, which says nothing.
+    /// True if there is no price at all; such an answer is ignored.
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::OnDemand(prices) => prices.is_empty(),
@@ -97,7 +97,7 @@ impl Catalogue {
         if let Some(earlier) = self.reading.take() {
             ctx.cancel_future(earlier);
         }
-        // What was planned after an answer that was not believed is this.
+        // This read takes the place of the one planned after an answer that was not believed.
         if let Some(planned) = self.doubted.take() {
             ctx.cancel_future(planned);
         }
@@ -180,7 +180,7 @@ fn stand_in(offers: &Offers) -> SpotPrices {
     each.collect()
 }
 
-/// What comes before it is given up for the time being.
+/// Returns the answer, or nothing if `given_up` or [`LONGEST_PRICE_WAIT`] comes first.
 async fn soon<T>(call: &mut (impl Future<Output = T> + Unpin), given_up: impl Future<Output = ()>) -> Option<T> {
     tokio::select! {
         biased;

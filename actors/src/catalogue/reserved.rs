@@ -1,4 +1,4 @@
-//! What is left of capacity reservations: as EC2 said last, less what was launched since.
+//! Free capacity of reservations: EC2's last answer less the launches since.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use dovetail_cloud::resolve::ReservationView;
 use dovetail_core::disruption::expiring_from;
 use jiff::Timestamp;
 
-/// Whether it is a capacity block that is about to end.
+/// True for a capacity block that is about to end.
 fn ends(one: &CapacityReservation, now: Timestamp) -> bool {
     let block =
         ReservationKind::from_status(&one.reservation_type, one.interruptible) == ReservationKind::CapacityBlock;
     one.end_time.as_ref().is_some_and(|end| block && expiring_from(end.0) <= now)
 }
 
-/// What is free in each capacity reservation, less what was taken since the cloud was asked.
+/// Free capacity of each reservation: EC2's last answer less the launches since.
 #[derive(Debug, Default)]
 pub struct Reserved {
     left: BTreeMap<String, u32>,
@@ -61,7 +61,7 @@ impl Reserved {
         news
     }
 
-    /// Whether a class wants one that nothing is known of.
+    /// True if a class wants a reservation that EC2 has not been asked about.
     pub fn lacks_any(&self) -> bool {
         self.wanted.iter().any(|id| !self.left.contains_key(id))
     }
@@ -72,7 +72,7 @@ impl Reserved {
         self.wanted.iter().cloned().collect()
     }
 
-    /// What EC2 said of the ids asked for; one that it left out has nothing. Says whether that is news.
+    /// Takes EC2's answer for the ids asked for; an id that it leaves out has nothing free. Returns true if anything changed.
     pub fn learn(&mut self, asked: &[String], answer: &BTreeMap<String, u32>) -> bool {
         let mut news = false;
         for id in asked {

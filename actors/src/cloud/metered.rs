@@ -24,7 +24,7 @@ use crate::telemetry::measure::Measure;
 pub struct MeteredCloud {
     cloud: Arc<dyn Cloud>,
     env: Env,
-    /// Who does not lead changes nothing.
+    /// Term of the leader; a replica that does not lead changes nothing in the cloud.
     leader_term: Option<LeaderTerm>,
 }
 
@@ -65,7 +65,7 @@ fn term_is_over(call: &'static str) -> CloudError {
 /// Code by which EC2 says that an instance is not there.
 const NO_INSTANCE: &str = "InvalidInstanceID.NotFound";
 
-/// As the metric's label `error` has it: Karpenter's name for what Karpenter tells apart, and the service's own for the rest.
+/// Value of the metric's label `error`: Karpenter's name where Karpenter distinguishes the error, else the service's own name.
 fn of_cloud(error: &CloudError) -> &str {
     if error.code() == NO_INSTANCE { "NodeClaimNotFoundError" } else { error.name() }
 }
@@ -192,7 +192,7 @@ impl CloudQueue for MeteredCloud {
         queue_url "GetQueueUrl" (name: &'a str) -> String;
     }
 
-    // What is received is hidden from others.
+    // A received message is hidden from other readers, so receiving counts as a change.
     changing! {
         receive "ReceiveMessage" (queue_url: &'a str) -> Vec<QueueMessage>;
     }

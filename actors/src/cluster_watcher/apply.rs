@@ -1,4 +1,4 @@
-//! What watches have seen, taken into the cluster state, and who hears of it.
+//! Takes what the watches show into the cluster state and reports it to the actors concerned.
 
 use std::sync::Arc;
 
@@ -132,7 +132,7 @@ impl ClusterWatcher {
         self.to_leader(|leader| self.env.post(&leader.pools, PoolChanged { name: name.clone(), pool: None }));
     }
 
-    /// The same of a class.
+    /// Tells the leader's actors that a class is gone, unless the state still has it.
     pub(super) fn class_gone(&mut self, name: String) {
         let now = self.state.snapshot();
         if now.classes.contains_key(&name) || now.unreadable(WatchedKind::NodeClass, &name).is_some() {

@@ -1,5 +1,5 @@
-//! How late the watches are: from when the API server has answered a write of ours to when the watch shows it. What is judged
-//! by how long something has not happened waits that much longer, as it may have happened and not be shown.
+//! The watches' lateness: from the API server's answer to a write of ours to when the watch shows it. A judgement that rests on
+//! something not having happened waits that much longer, as it may have happened without being shown yet.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// For how long a measured lag counts.
 const REMEMBERED: Duration = Duration::from_secs(600);
-/// How many writes are tracked at most: the oldest are the most telling.
+/// Most writes that are tracked; the oldest tell the most.
 const MOST: usize = 1000;
 /// A write that is not shown for so long says nothing any more: its object may be gone.
 const GIVEN_UP: Duration = Duration::from_secs(300);
@@ -18,7 +18,7 @@ const GIVEN_UP: Duration = Duration::from_secs(300);
 pub struct Lag {
     /// Objects by uid: the version that a write of ours came to, and when it was answered.
     waiting: BTreeMap<String, (u64, Duration)>,
-    /// What was measured, and when.
+    /// Measured lags, each with the time of its measurement.
     measured: Vec<(Duration, Duration)>,
     /// The newest version that the watch has shown of any object. It shows them in the order of their versions.
     newest: u64,

@@ -51,11 +51,11 @@ pub struct ClusterWatcher {
     unobserved: Unobserved,
     /// Departures that the leader has been told of.
     reported_departures: u64,
-    /// Where events go.
+    /// Recorder of Kubernetes events, if there is one.
     recorder: Option<ToRecorder>,
     reports: Reports,
     failures: unread::WatchFailures,
-    /// When the cluster was not shown for the last time that somebody asked for it. Monotonic.
+    /// Time of the last request that was not answered as the watches did not show the cluster. Monotonic.
     hidden: Duration,
     lag: Lag,
 }
@@ -84,7 +84,7 @@ impl ClusterWatcher {
         }
     }
 
-    /// The same, with somebody who writes events.
+    /// A watcher like this one that also writes events.
     pub fn with_recorder(self, recorder: ToRecorder) -> Self {
         Self { recorder: Some(recorder), ..self }
     }
@@ -217,7 +217,7 @@ impl Handler<TakeObserved> for ClusterWatcher {
             self.hidden = now;
             return None;
         }
-        // Who is not shown to be bound may be all the same where the watches are late.
+        // A pod may be bound though a late watch does not show it yet.
         if self.lag.most(now) < LATE {
             self.state.look_at_refused_places(self.env.moment());
         }
@@ -285,7 +285,7 @@ impl ClusterWatcher {
         now + self.turn() + late.min(LONGEST_LATE)
     }
 
-    /// How long kube-scheduler has, see `patience`.
+    /// Time that kube-scheduler has to bind a pod, see `patience`.
     fn turn(&self) -> Duration {
         (self.env.settings.batch_max * 2).max(Duration::from_secs(10))
     }
@@ -302,7 +302,7 @@ impl ClusterWatcher {
         for awaited in self.state.taints_awaited(turn, now) {
             self.to_leader(|leader| self.env.post(&leader.unused, NodeUnused::AwaitsTaint(awaited.clone())));
         }
-        // Who is trusted again may be launched for at once.
+        // Launches that are no longer held back may begin at once.
         if self.state.held_back() < before {
             self.world_changed();
         }

@@ -1,5 +1,5 @@
-//! What the watches do not show at the moment: after a failure, until they are seen to run again, and while they list anew. What
-//! is to be launched or removed is not decided meanwhile (docs/decisions/027). Times are monotonic.
+//! Parts of the cluster that the watches do not show now: after a failure until they run again, and during a new list. Launches
+//! and removals are not decided meanwhile (docs/decisions/027). Times are monotonic.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,7 +37,7 @@ impl Unobserved {
         self.0.insert(kind, Some(now.saturating_add(pause).saturating_add(RUNS)));
     }
 
-    /// Whether everything is shown.
+    /// True if the watches show everything.
     pub fn is_empty(&self, now: Duration) -> bool {
         self.0.values().all(|until| until.is_some_and(|until| until <= now))
     }

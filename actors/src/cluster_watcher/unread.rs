@@ -1,4 +1,4 @@
-//! What cannot be read, and what is not synced: how each is treated and reported.
+//! Handling and reporting of objects that cannot be read and of watches that are not synced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::telemetry::log_event::LogEvent;
 
 /// A watch that has failed for this long is reported, and the cluster counts as not synced.
 const LONG: Duration = Duration::from_secs(60);
-/// How many pods get an event in one outage that nothing is planned for them.
+/// Most pods that get an event in one outage that nothing is planned for them.
 const MOST_PODS: usize = 200;
 /// Objects that cannot be read are named in the state, so many of them.
 const MOST_LISTED: usize = 50;
@@ -43,7 +43,7 @@ pub(super) struct WatchFailures {
 }
 
 impl WatchFailures {
-    /// Those that have failed for long, with seconds and the error.
+    /// Watches that have failed for at least [`LONG`]: kind, seconds and error.
     fn long(&self, now: Duration) -> impl Iterator<Item = (&'static str, u64, &str)> {
         let seconds = move |one: &Failing| now.saturating_sub(one.since).as_secs();
         let all = self.all.iter().map(move |(kind, one)| (*kind, seconds(one), one.error.as_str()));

@@ -21,7 +21,7 @@ use crate::kube::watch::{AfterWatchFailure, WatchNews, watch};
 use crate::messages::{NotRead, PODS, PodSeen, WatchFailed, WatchRuns};
 use crate::reading::LenientApi;
 
-/// What a watch has said.
+/// An event of a watch, as a message.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Seen<K: 'static>(Event<K>);
@@ -214,7 +214,7 @@ impl Handler<Seen<PodDisruptionBudget>> for ClusterWatcher {
     }
 }
 
-/// What a list has shown to be gone, by name.
+/// Names that a new list no longer has.
 fn lost<V>(before: &BTreeMap<String, V>, after: &BTreeMap<String, V>) -> impl Iterator<Item = String> {
     before.keys().filter(|name| !after.contains_key(*name)).cloned()
 }

@@ -11,12 +11,12 @@ use actix::prelude::*;
 pub struct Alarms(BTreeMap<String, (Duration, SpawnHandle)>);
 
 impl Alarms {
-    /// How many are set.
+    /// Number of alarms that are set.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether none is set.
+    /// True if no alarm is set.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -24,7 +24,7 @@ impl Alarms {
 
 /// An actor that has alarms.
 pub trait Alarmed: Actor<Context = Context<Self>> {
-    /// Where those that are set are kept.
+    /// The actor's table of set alarms.
     fn alarms(&mut self) -> &mut Alarms;
 
     /// Sets the alarm of a key, unless it rings by then already; one that would ring later is called off.
@@ -97,7 +97,7 @@ mod tests {
         }
     }
 
-    /// What rang, and at which second; how many alarms are set.
+    /// Asks for the alarms that rang, each with its second, and for the number still set.
     #[derive(Message)]
     #[rtype(result = "(Vec<(String, u64)>, usize)")]
     struct Rang;

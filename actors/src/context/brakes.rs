@@ -1,5 +1,5 @@
-//! What keeps an object whose write is refused from being written again and again: pauses that double. An object that its user
-//! has changed is written at once.
+//! Doubling pauses that keep an object whose write is refused from being written again and again. An object that its user has
+//! changed is written at once.
 
 pub mod repeats;
 
@@ -37,17 +37,17 @@ impl Brakes {
         Self { pauses: (first, longest), known: BTreeMap::new() }
     }
 
-    /// Whether a write of it has failed and none has succeeded since.
+    /// True if a write of it has failed and none has succeeded since.
     pub fn is_known(&self, key: &str) -> bool {
         self.known.contains_key(key)
     }
 
-    /// How often in a row a write of it has failed.
+    /// Number of failed writes of it in a row.
     pub fn failures(&self, key: &str) -> u32 {
         self.known.get(key).map_or(0, |brake| brake.backoff.failures())
     }
 
-    /// Whether an object of this generation is left alone.
+    /// True if an object of this generation must not be written now.
     pub fn hold(&self, key: &str, generation: Option<i64>, now: Duration) -> bool {
         self.known.get(key).is_some_and(|brake| brake.generation == generation && now < brake.until)
     }
@@ -70,12 +70,12 @@ impl Brakes {
         pause
     }
 
-    /// It is written, or is gone.
+    /// Forgets an object that was written or is gone.
     pub fn forget(&mut self, key: &str) {
         self.known.remove(key);
     }
 
-    /// How many are known.
+    /// Number of objects with failed writes.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.known.len()

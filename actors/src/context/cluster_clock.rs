@@ -32,7 +32,7 @@ impl ClusterClock {
         Dated { inner, clock: self.clone() }
     }
 
-    /// How wrong the replica's own clock is.
+    /// Error of the replica's own clock against the API server's.
     pub fn skew(&self) -> ClockSkew {
         self.server().skew(self.own.monotonic(), self.own.wall())
     }
@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// What a clock shows after an answer with this header.
+    /// The clock after an answer with this `Date` header.
     async fn after(date: Option<&'static str>) -> ClusterClock {
         let clock = ClusterClock::over(Arc::new(Ahead));
         let server = service_fn(move |_: Request<()>| async move {

@@ -11,7 +11,7 @@ pub trait Identities: Send + Sync {
     /// Why there is none.
     fn make(&self, names: &[String], begins: Timestamp, until: Timestamp) -> Result<ServingIdentity, String>;
 
-    /// Whether a client that trusts its authority would take it at that time under each of these names.
+    /// True if a client that trusts its authority accepts it at that time for each of these names.
     fn is_sound(&self, identity: &ServingIdentity, names: &[String], now: Timestamp) -> bool;
 
     /// From the next connection on it is served.

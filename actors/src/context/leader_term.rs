@@ -1,4 +1,4 @@
-//! How long a leader may act: its term and the deadline that its last renewal bought. The leader
+//! The time that a leader may act: its term and the deadline that its last renewal bought. The leader
 //! actor moves the deadline; everything that writes looks at it first, so that a replica that was paused past its
 //! deadline writes nothing, whichever of its actors wakes first.
 
@@ -42,12 +42,12 @@ impl LeaderTerm {
         self.term
     }
 
-    /// Whether the leader may still act.
+    /// True while the leader may still act.
     pub fn holds(&self) -> bool {
         nanos(self.clock.monotonic()) < self.until.load(Ordering::Relaxed)
     }
 
-    /// Whether it was ended before its deadline. That is for good.
+    /// True if it was ended before its deadline. That is for good.
     pub fn has_ended(&self) -> bool {
         self.until.load(Ordering::Relaxed) == ENDED
     }

@@ -12,7 +12,7 @@ use crate::telemetry::measure::Measure;
 /// Messages that a mailbox takes before it counts as full.
 pub const BOUND: usize = 1024;
 
-/// Where messages of a kind can be put.
+/// An address that takes messages of one kind.
 pub trait Mailbox<M>
 where
     M: Message + Send + 'static,

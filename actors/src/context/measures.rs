@@ -1,4 +1,4 @@
-//! What several actors measure alike: claims and Nodes on their way out (core spec 7.1).
+//! Measurements that several actors share: claims and Nodes on their way out (core spec 7.1).
 
 use dovetail_api::names::{conditions, labels};
 use dovetail_api::v1::{NodeClaim, condition};
@@ -22,7 +22,7 @@ pub fn claim_disrupted(env: &Env, claim: &NodeClaim, reason: &str) {
     env.measure(&Measure::ClaimDisrupted { pool, capacity_type, reason, grace });
 }
 
-/// When the cloud began to end a claim's instance.
+/// Time at which the cloud began to end a claim's instance.
 pub fn instance_ends(claim: &NodeClaim) -> Option<Timestamp> {
     let own = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     condition(own, conditions::INSTANCE_TERMINATING).map(|one| one.last_transition_time.0)

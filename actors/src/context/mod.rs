@@ -1,4 +1,4 @@
-//! What every actor has: its clock, settings, term, journal, mailbox and back-off.
+//! Surroundings that every actor has: its clock, settings, term, journal, mailbox and back-off.
 
 pub mod alarms;
 pub mod backoff;

@@ -20,7 +20,7 @@ use tower::service_fn;
 /// A watch that has been asked for again, and has not failed for so long, runs: it says nothing where nothing has changed.
 pub const RUNS: Duration = Duration::from_secs(1);
 
-/// What one replica knows of outages; clones are the same.
+/// Knowledge of one replica about outages of the API server; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Outage(Arc<Known>);
 
@@ -40,7 +40,7 @@ struct State {
     over_since: Option<Duration>,
 }
 
-/// What cannot reach the API server, in words, and whether that has been said.
+/// Requests that cannot reach the API server, and whether a line has said so.
 #[derive(Debug, Default)]
 struct Unreached {
     said: bool,
@@ -48,7 +48,7 @@ struct Unreached {
 }
 
 impl Unreached {
-    /// Whether `what` was among those that are not said one by one, as it is no more.
+    /// True if `what` was among the failures that one line stood for; it no longer is.
     fn forget(&mut self, what: &str) -> bool {
         let known = self.quiet.remove(what);
         self.said &= !(known && self.quiet.is_empty());
@@ -110,7 +110,7 @@ impl Outage {
         Asked { outage: self, what }
     }
 
-    /// Whether it has been said that the API server cannot be reached, and not yet that it can.
+    /// True from the report that the API server cannot be reached until the report that it can.
     pub fn is_said(&self) -> bool {
         self.unreached().said
     }
@@ -139,13 +139,13 @@ impl Outage {
         }
     }
 
-    /// Whether watches may still have to say what they could not: an outage is on, or has been over for less than a second.
+    /// True if watches may still have to catch up: an outage is on, or ended less than a second ago.
     pub fn hides(&self, now: Duration) -> bool {
         let state = self.state();
         state.on || state.over_since.is_some_and(|since| now < since.saturating_add(RUNS))
     }
 
-    /// The same way to the API server, for watches: what it has been asked for ends when an outage does.
+    /// A client of the same API server for watches, whose requests end when an outage ends.
     pub fn for_watches(&self, client: Client) -> Client {
         let namespace = client.default_namespace().to_owned();
         let outage = self.clone();

@@ -19,14 +19,14 @@ use crate::messages::{LaunchOrder, Term};
 
 /// Letters of Kubernetes' generated names: no vowels, nothing that looks like something else.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// How many of them follow the pool's name.
+/// Length of the random suffix after the pool's name, characters.
 const SUFFIX: usize = 5;
 
-/// What a packing's indices mean.
+/// The objects that a packing's indices point to.
 pub struct Plans<'a> {
     /// The cluster that it was computed for.
     pub snapshot: &'a Snapshot,
-    /// What the packing's indices of pools, pods and nodes point into.
+    /// Pools, pods and nodes that the packing's indices point into.
     pub planning: &'a Planning,
     /// The leader's term.
     pub term: Term,
@@ -35,7 +35,7 @@ pub struct Plans<'a> {
 }
 
 impl<'a> Plans<'a> {
-    /// Of a packing.
+    /// Plans for a packing of this snapshot.
     pub fn new(snapshot: &'a Snapshot, planning: &'a Planning, term: Term) -> Self {
         Self { snapshot, planning, term, hashes: RefCell::default() }
     }
@@ -115,7 +115,7 @@ impl<'a> Plans<'a> {
     }
 }
 
-/// Why a pod is left over: what packing says, and of which nodes it knew nothing.
+/// Reason why a pod is unschedulable: packing's words, and each node that was left out for it.
 pub fn why_not(pod: &Pod, reason: &Reason, planning: &Planning) -> String {
     let out = planning.refused_places.iter().filter(|place| place.pod == pod.uid);
     let mut parts = vec![reason.to_string()];

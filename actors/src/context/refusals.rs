@@ -1,5 +1,5 @@
-//! What is refused and has to be tried again all the same: after pauses that grow, with jitter, up to a bound; said at the first
-//! time and then ever more seldom, with how often it has been.
+//! Refused requests that have to be repeated: after growing pauses with jitter, up to a bound; reported the first time and then
+//! ever more seldom, with their number.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::context::brakes::Brakes;
 use crate::context::env::Env;
 use crate::telemetry::log_event::LogEvent;
 
-/// What has not been tried again for so long after its pause is not asked for any more.
+/// Time after its pause at which a request that was not repeated is forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 
 /// Things that are refused, by what they are in words: `cordoning node NAME`.
@@ -15,12 +15,12 @@ const FORGOTTEN: Duration = Duration::from_secs(600);
 pub struct Refusals(Brakes);
 
 impl Refusals {
-    /// Whether it is left alone now.
+    /// True while the request must not be repeated.
     pub fn hold(&self, what: &str, now: Duration) -> bool {
         self.0.hold(what, None, now)
     }
 
-    /// It was refused. Answers how long it is left alone.
+    /// Notes a refusal. Returns the time until it may be repeated.
     pub fn refused(&mut self, what: &str, error: &str, env: &Env) -> Duration {
         let now = env.now();
         self.0.forget_before(now.saturating_sub(FORGOTTEN));
@@ -33,7 +33,7 @@ impl Refusals {
         pause
     }
 
-    /// It was done after all, if it was refused before.
+    /// Notes that it was done; reported if it was refused before.
     pub fn done(&mut self, what: &str, env: &Env) {
         let times = self.0.failures(what);
         if times > 0 {
@@ -48,7 +48,7 @@ impl Refusals {
     }
 }
 
-/// Whether the refusal of this number is reported: the first, the tenth, the hundredth and so on.
+/// True if the refusal of this number is reported: the first, the tenth, the hundredth and so on.
 pub fn is_said(times: u32) -> bool {
     times.checked_ilog10().is_some_and(|zeros| 10_u32.pow(zeros) == times)
 }

@@ -8,7 +8,7 @@ use dovetail_core::disruption::commands::{CommandAnswer, Question};
 use dovetail_core::pack::{Options, Packing, PackingError, solve_within};
 use futures::future::{BoxFuture, FutureExt};
 
-/// What a solver answers: a packing, or that it has met its bound.
+/// A solver's answer: a packing, or that it has met its bound.
 pub type Solution = Result<Packing, PackingError>;
 
 /// Computes packings, away from the mailbox that asks. One that panics ends nothing: who asks catches it.
@@ -16,7 +16,7 @@ pub trait Solver: Send + Sync {
     /// The packing of a problem.
     fn solve(&self, problem: Arc<Problem>, options: Options) -> BoxFuture<'static, Solution>;
 
-    /// What consolidation answers; in place where nothing else is said.
+    /// Answers a consolidation question; computed in place by default.
     fn consolidate(&self, question: Question) -> BoxFuture<'static, Result<CommandAnswer, PackingError>> {
         async move { question.answer() }.boxed()
     }

@@ -1,4 +1,4 @@
-//! Which trace things belong to, and the spans that several actors tell alike.
+//! Traces by object, and the spans that several actors make alike.
 
 use std::collections::BTreeSet;
 
@@ -18,9 +18,9 @@ use crate::messages::{TraceContext, WaitingPod};
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::{AttributeValue, OpenSpan, names};
 
-/// How many other traces a packing is said to come from.
+/// Most other traces that a packing's trace links to.
 pub const MOST_LINKS: usize = 32;
-/// How many pods that get no node a packing's trace tells of.
+/// Most pods without a node that a packing's trace names.
 pub const MOST_UNPLACED: usize = 100;
 
 fn written(claim: &NodeClaim, key: &str) -> Option<TraceContext> {
@@ -32,7 +32,7 @@ pub fn of_packing(claim: &NodeClaim) -> Option<TraceContext> {
     written(claim, TRACEPARENT)
 }
 
-/// What led to a claim's end.
+/// Trace that led to a claim's end.
 pub fn of_end(claim: &NodeClaim) -> Option<TraceContext> {
     written(claim, END_TRACEPARENT)
 }
@@ -47,7 +47,7 @@ pub fn of_removal(cause: TraceContext, name: &str) -> TraceContext {
     cause.inner("removal", name)
 }
 
-/// What is to be known of a claim.
+/// Span attributes of a claim.
 pub fn attributes(claim: &NodeClaim) -> Vec<(&'static str, AttributeValue)> {
     let label = |key: &str| claim.labels().get(key).cloned().unwrap_or_default();
     let status = claim.status.clone().unwrap_or_default();
@@ -87,7 +87,7 @@ pub fn pod_ended(env: &Env, pod: &WaitingPod, uid: &str, plan: TraceContext, nod
     span.with(names::POD_UID, uid).with(names::NODE, node).end();
 }
 
-/// When a packing was asked of the solver, and when it had answered.
+/// Times at which the solver was asked and at which it answered.
 #[derive(Clone, Copy, Debug)]
 pub struct SolveTimes {
     /// By the wall clock.
@@ -120,7 +120,7 @@ pub fn packed(
         .with("dovetail.pods.on_existing", on_existing)
         .with("dovetail.pods.unplaced", packing.unscheduled.len())
         .with("dovetail.price_per_hour", packing.claims.iter().map(|claim| claim.price).sum::<f64>());
-    // What is expected on claims that are on their way goes on in the traces of those.
+    // Pods expected on claims that are on their way are also traced with these.
     let coming = packing.on_existing.iter().filter_map(|(node, _)| match &planning.existing[*node].source {
         NodeSource::Node(_) => None,
         NodeSource::Claim(entry) | NodeSource::Both(_, entry) => of_packing(&entry.claim),
@@ -184,7 +184,7 @@ pub fn command(env: &Env, trace: TraceContext, command: &DisruptionCommand) {
     }
 }
 
-/// What led to the end of the nodes whose pods a packing moves, of each node once.
+/// Traces that led to the end of the nodes whose pods a packing moves, one of each node.
 pub fn that_lead_to_moves(snapshot: &Snapshot, planning: &Planning) -> Vec<TraceContext> {
     let moved = |pod: &Pod| snapshot.pods.get(&pod.uid).map(|entry| entry.node_name.as_str());
     let nodes: BTreeSet<&str> =

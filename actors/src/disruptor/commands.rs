@@ -68,7 +68,7 @@ impl Disruptor {
         if names.is_empty() {
             return self.remove_claims(&command.wanted, true, trace);
         }
-        // What earlier looks had written about them would take off what is written now.
+        // Queued writes of earlier looks would undo this command's writes.
         let objects: BTreeSet<String> = command.wanted.claims.iter().flat_map(objects_of).collect();
         self.queue.retain(|write| !objects.contains(&write.object()));
         let held = command.wanted.claims.iter().filter_map(|claim| {
@@ -205,7 +205,7 @@ impl Disruptor {
     }
 }
 
-/// What is written to of a claim and its Node, as [`writes::Write::object`] names it.
+/// Names of a claim's and its Node's objects as in [`writes::Write::object`].
 fn objects_of(claim: &dovetail_core::disruption::DisruptedClaim) -> [String; 2] {
     [format!("node/{}", claim.node), format!("nodeclaim/{}", claim.claim)]
 }

@@ -23,16 +23,16 @@ use crate::messages::{HoldClaims, Record, TraceContext};
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
 
-/// How often the nodes that the pools' policies keep are determined.
+/// Interval at which the nodes that the pools' policies keep are determined.
 const KEPT_SAID: Duration = Duration::from_secs(60);
-/// How often at most an event says why a node stays (core spec 7.2).
+/// Minimum time between two events that say why a node stays (core spec 7.2).
 const SAID: SignedDuration = SignedDuration::from_mins(15);
-/// What was said longer ago is forgotten where more nodes are known.
+/// Number of known nodes above which events older than [`SAID`] are forgotten.
 const MOST_KNOWN: usize = 10_000;
-/// Of so many nodes in one answer.
+/// Most nodes of one answer that get such an event.
 const MOST_SAID: usize = 100;
 
-/// What is known of consolidation in a term.
+/// State of consolidation in a term.
 pub(super) struct ConsolidationState {
     pub solver: Arc<dyn Solver>,
     pub queue: Queue,
@@ -41,15 +41,15 @@ pub(super) struct ConsolidationState {
     restored: bool,
     /// A question is being computed.
     pub asking: bool,
-    /// When it is asked.
+    /// Schedule of the questions to the solver.
     rhythm: Rhythm,
     /// Commands that were found and wait for their validation.
     waiting: WaitingCommands,
-    /// What pods have asked for lately.
+    /// Recent resource requests of pods.
     demand: Demand,
-    /// When it was last said what the pools' policies keep. Monotonic time.
+    /// Time at which the nodes kept by the pools' policies were last determined. Monotonic.
     kept: Option<Duration>,
-    /// What was last said to stand in the way, by the uid of the claim.
+    /// Time and words of the last event that said why a node stays, by the uid of its claim.
     said: BTreeMap<String, (Timestamp, String)>,
 }
 
@@ -75,7 +75,7 @@ impl ConsolidationState {
         self.rhythm.changed(now);
     }
 
-    /// How many commands are under way.
+    /// Number of commands under way.
     pub fn running(&self) -> usize {
         self.queue.running().len()
     }
@@ -152,12 +152,12 @@ impl Disruptor {
                 },
                 Ok(_) => {}
             }
-            // What waits may be due, and a question that was left for this one as well.
+            // A waiting command may be due, and so may a question that was put off for this one.
             disruptor.look_in(SETTLING_TIME, ctx);
         }));
     }
 
-    /// What packing is asked with.
+    /// Input of packing.
     pub(super) fn planning_input(&self) -> PlanningInput {
         let (settings, now) = (&self.env.settings, self.env.moment());
         PlanningInput {
@@ -223,7 +223,7 @@ impl Disruptor {
 
     /// A command that has waited is begun as it comes out now, or is dropped.
     fn validated(&mut self, answer: CommandAnswer, waited: WaitingCommand, ctx: &mut Context<Self>) {
-        // What has come of it is for the next question.
+        // The outcome decides when the next question is due.
         self.consolidation.changed(self.env.moment());
         let CommandAnswer { snapshot, planning, command, .. } = answer;
         if let Some(command) = command {

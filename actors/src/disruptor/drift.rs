@@ -21,12 +21,12 @@ use crate::messages::{InstancesSeen, MarkDeleting, Record, reference};
 use crate::settings::Settings;
 use crate::telemetry::log_event::{LogEvent, Names};
 
-/// How often at most a Node gets the event that it is not repaired (core spec 7.2).
+/// Minimum time between two events that say that a Node is not repaired (core spec 7.2).
 const REPAIR_REPEAT_INTERVAL: Duration = Duration::from_secs(900);
 /// That a class's images change by themselves is reported once for each new image.
 const UNPINNED_REPEAT_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// What of disruption is on.
+/// Kinds of disruption that are switched on.
 pub(super) fn gates(settings: &Settings) -> Gates {
     Gates {
         node_repair: settings.node_repair(),
@@ -35,7 +35,7 @@ pub(super) fn gates(settings: &Settings) -> Gates {
     }
 }
 
-/// What is to be written.
+/// Writes for these orders.
 pub(super) fn writes(orders: Orders, snapshot: &Snapshot) -> Vec<Write> {
     let claim = |name: &str| snapshot.claims.get(name).map(|entry| entry.claim.clone());
     let marks = orders.marks.into_iter().filter_map(|mark| Some(Write::Drift { claim: claim(&mark.claim)?, mark }));
@@ -43,7 +43,7 @@ pub(super) fn writes(orders: Orders, snapshot: &Snapshot) -> Vec<Write> {
     marks.chain(stamps.filter_map(|stamp| Some(Write::Stamp { claim: claim(&stamp.claim)?, stamp }))).collect()
 }
 
-/// Whether a write is decided once, and not anew at each look.
+/// True for a write that is decided once and not anew at each look.
 pub(super) fn is_decided_once(write: &Write) -> bool {
     matches!(write, Write::Drift { .. } | Write::Stamp { .. })
 }
@@ -66,8 +66,8 @@ impl<'a> Decided<'a> {
         }
     }
 
-    /// Whether a write that has not begun is still to be made: nothing else has been decided of the claim since, and it does
-    /// not go.
+    /// True if a write that has not begun is still to be made: its claim is not on its way out, and nothing else has been decided
+    /// of it since.
     pub(super) fn leaves(&self, write: &Write) -> bool {
         let free = |claim: &str, anew: &BTreeSet<&str>| !self.going.contains(claim) && !anew.contains(claim);
         match write {

@@ -33,16 +33,16 @@ use crate::links::{ToCatalogue, ToClusterWatcher, ToRecorder, ToTerminator};
 use crate::messages::{ClusterChanged, DisruptorState, InstanceTypesFor, Observe, Remove, TakeObserved, TraceContext};
 use crate::telemetry::measure::Measure;
 
-/// How long the disruptor waits after a change, as changes come in bursts.
+/// Pause after a change before the disruptor looks, as changes come in bursts.
 const SETTLING_TIME: Duration = Duration::from_millis(200);
-/// How often it checks when nothing changes (core spec 5.1).
+/// Interval of the looks when nothing changes (core spec 5.1).
 const POLL: Duration = Duration::from_secs(10);
-/// What pools' nodes have together is counted this often at most (core spec 0.2).
+/// Minimum time between two counts of the pools' nodes (core spec 0.2).
 const COUNT: Duration = Duration::from_secs(5);
 /// Writes under way at a time; what is left over comes up again at the next look.
 const MOST_WRITES: usize = 16;
 
-/// Whom the disruptor speaks to.
+/// Addresses that the disruptor sends to.
 #[derive(Clone)]
 pub struct DisruptorLinks {
     /// For snapshots and read-your-writes.
@@ -71,9 +71,9 @@ pub struct Disruptor {
     asked: Option<Duration>,
     looking: bool,
     changed: bool,
-    /// When the next look is due.
+    /// Time and handle of the next look.
     wake: Option<(Duration, SpawnHandle)>,
-    /// When pools were last counted.
+    /// Time of the last count of the pools' nodes. Monotonic.
     counted: Option<Duration>,
     queue: VecDeque<Write>,
     /// Objects that are being written.
@@ -156,7 +156,7 @@ impl Handler<Observe> for Disruptor {
     }
 }
 
-/// What a look is taken at.
+/// Facts that one look decides by.
 struct View {
     snapshot: Snapshot,
     offers: Option<OffersByClass>,
@@ -288,7 +288,7 @@ impl Disruptor {
                 continue;
             }
             if !self.busy.insert(object.clone()) {
-                // What is decided once is written once the object is free; the rest is derived anew.
+                // A write that is decided once waits until the object is free; any other is derived anew.
                 later.extend(drift::is_decided_once(&write).then_some(write));
                 continue;
             }
@@ -323,8 +323,8 @@ async fn view(links: DisruptorLinks, with_offers: bool) -> Option<View> {
     Some(View { snapshot, offers })
 }
 
-/// How long until then, a little more rather than less: who wakes too early has to wake twice. What is due already is looked at as
-/// what has changed is.
+/// Time until then, rounded up: waking early would mean waking twice. What is due already is looked at like a change, after
+/// [`SETTLING_TIME`].
 fn until(now: Timestamp, then: Timestamp) -> Duration {
     Duration::try_from(then.duration_since(now)).map_or(SETTLING_TIME, |left| left + Duration::from_millis(1))
 }

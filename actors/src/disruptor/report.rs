@@ -1,4 +1,4 @@
-//! What the disruptor tells: its log lines, and the events that people find at nodes, claims and pools (core spec 7.2, 8).
+//! Reports of the disruptor: its log lines, and the events that people find at nodes, claims and pools (core spec 7.2, 8).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use crate::context::traces;
 use crate::messages::{Record, TraceContext, reference};
 use crate::telemetry::log_event::{LogEvent, Names};
 
-/// How many names a log line gives.
+/// Most names that a log line gives.
 pub(super) const NAMES_LISTED: usize = 20;
-/// How often at most a pool's blocking budget is reported (core spec 7.2).
+/// Minimum time between two reports of a pool's blocking budget (core spec 7.2).
 const POOL_REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Disruptor {
@@ -81,7 +81,7 @@ impl Disruptor {
         self.env.post(&self.links.recorder, Record::warning(object, "InvalidDoNotDisruptAnnotation", message));
     }
 
-    /// What would have been done in pools that are only observed.
+    /// Reports removals that are not made as their pools are only observed.
     fn tell_observed(&self, removal: &Removal, snapshot: &Snapshot) {
         let reason = removal.cause.reason().label();
         let mut by_pool: BTreeMap<&str, Vec<&DisruptedClaim>> = BTreeMap::new();
@@ -106,7 +106,7 @@ impl Disruptor {
         }
     }
 
-    /// Claims go.
+    /// Reports the removal of claims.
     pub(super) fn tell_removal(&self, removal: &Removal, trace: TraceContext) {
         if let DisruptionCause::Ttl(seconds) = removal.cause {
             for disrupted in &removal.claims {
@@ -133,7 +133,7 @@ impl Disruptor {
         }
     }
 
-    /// The same event at a claim and at its Node.
+    /// Records one event at a claim and at its Node.
     pub(super) fn record(&self, disrupted: &DisruptedClaim, reason: &'static str, message: &str) {
         if !disrupted.node.is_empty() {
             let object = node_object(&disrupted.node, &disrupted.node_uid);

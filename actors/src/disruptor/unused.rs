@@ -22,7 +22,7 @@ const NOT_USED: &str = "NodeNotUsed";
 const MOST_DOUBTS: usize = 10;
 /// Reason of the event where its pods wait for a taint.
 const AWAITING_TAINT: &str = "AwaitingTaint";
-/// How many pods a log line names.
+/// Most pods that a log line names.
 const NAMES_LISTED: usize = 5;
 
 impl Handler<NodeUnused> for Disruptor {
@@ -84,7 +84,7 @@ impl Disruptor {
     }
 }
 
-/// What happened, in kube-scheduler's or kubelet's own words, and what follows.
+/// Event text: what happened, in kube-scheduler's or kubelet's own words, and what follows.
 fn message(not_used: &NotUsed) -> String {
     let node = if not_used.node.is_empty() { String::new() } else { format!(" (node {})", not_used.node) };
     let seen = not_used.seen.as_ref().map(|seen| format!(" ({seen})")).unwrap_or_default();
@@ -108,7 +108,7 @@ pub(super) fn doubts(snapshot: &Snapshot) -> Vec<Record> {
         .collect()
 }
 
-/// What is to be written on pools and classes, where they do not say it.
+/// Annotations of pools and classes that have to be written.
 pub(super) fn writes(snapshot: &Snapshot) -> Vec<Write> {
     let pools = snapshot.unused_to_write().into_iter().filter_map(|(name, text)| {
         let pool = snapshot.pools.get(&name)?.clone();

@@ -1,5 +1,5 @@
-//! What the disruptor writes: status of claims and pools, an annotation of Nodes. Each rests on what it changes and on
-//! nothing else of the object, and is derived anew at the next look if it fails.
+//! Writes of the disruptor: status of claims and pools, an annotation of Nodes. Each rests on what it changes and on nothing else
+//! of the object, and is derived anew at the next look if it fails.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,48 +42,48 @@ pub(super) enum Write {
     Mark {
         /// The claim as it stands.
         claim: Arc<NodeClaim>,
-        /// How it is to be.
+        /// Condition to set.
         mark: StatusMark,
     },
     /// A claim's condition Drifted.
     Drift {
         /// The claim as it stands.
         claim: Arc<NodeClaim>,
-        /// How it is to be.
+        /// Condition of drift to set.
         mark: DriftMark,
     },
     /// A claim's hashes.
     Stamp {
         /// The claim as it stands.
         claim: Arc<NodeClaim>,
-        /// What is to be written on it.
+        /// Hashes to write on it.
         stamp: HashStamp,
     },
-    /// What a pool's nodes have together.
+    /// Writes the total resources of a pool's nodes.
     Usage {
         /// The pool as it stands.
         pool: Arc<NodePool>,
-        /// What it is to say.
+        /// Totals for the status.
         usage: PoolUsage,
     },
-    /// What launches of a pool have come to.
+    /// Writes the outcome of a pool's launches.
     Unused {
         /// The pool as it stands.
         pool: Arc<NodePool>,
-        /// What the annotation is set to.
+        /// New value of the annotation.
         text: String,
     },
-    /// What a class's nodes really have.
+    /// Writes the allocatable resources that a class's nodes really have.
     Observed {
         /// The class as it stands.
         class: Arc<EC2NodeClass>,
-        /// What the annotation is set to.
+        /// New value of the annotation.
         text: String,
     },
 }
 
 impl Write {
-    /// What is done, in words. What one object is refused says nothing of another, nor of what else is written to it.
+    /// Name of the write, by which refusals are counted: a refusal says nothing of other objects or of other writes to this one.
     pub fn what(&self) -> String {
         let what = match self {
             Self::Ttl(_) => "writing the TTL of",
@@ -137,7 +137,7 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) -
             written.map(|claim| Wrote::Claim(Arc::new(claim)))
         }
         Write::Stamp { claim, stamp } => {
-            // What is refused is tried again ever later (`dovetail_core::disruption::drift`).
+            // A refused write is tried again ever later (`dovetail_core::disruption::drift`).
             let written = NodeClaimApi::new(links.calls.clone())
                 .change_metadata((*claim).clone(), |claim| stamp.put_on(claim))
                 .await;

@@ -1,5 +1,5 @@
-//! What is done about an announcement: the nodes are marked and packed for, offerings and reservations that are taken back are not
-//! asked for, the ends are written down, and the message is deleted when they are.
+//! Handling of an announcement: the nodes are marked and their pods packed, offerings and reservations that are taken back are
+//! not requested, the ends are written down, and the message is deleted when they are.
 
 use actix::dev::RecipientRequest;
 use actix::prelude::*;
@@ -94,7 +94,7 @@ impl Interruption {
         }));
     }
 
-    /// What everything lies in that follows from an announcement.
+    /// Span of everything that follows from an announcement.
     fn span(&self, due: &Due) -> OpenSpan {
         let span = self.env.open(due.trace, None, "interruption").with(names::REASON, due.notice.kind.label());
         let span = span.with_all(|| traces::attributes(&due.claim.claim));
@@ -141,7 +141,7 @@ fn taken_back(due: &Due) -> Option<OfferingRefusal> {
         code: TAKEN_BACK.to_owned(),
         ..OfferingRefusal::default()
     };
-    // Where EC2 recommends to leave, too, the next node is not to come.
+    // A recommendation to leave also closes the offering, so that the next node is not placed there.
     let leaves =
         matches!(due.notice.kind, InterruptionKind::SpotInterruption | InterruptionKind::RebalanceRecommendation);
     (leaves && refusal.capacity_type == labels::SPOT).then_some(refusal)

@@ -8,21 +8,21 @@ use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
 
 /// NodeClaims of one snapshot, by the id of their EC2 instance.
 pub(super) struct ClaimsByInstance<'s> {
-    /// Where they are from.
+    /// Snapshot that the claims are from.
     pub snapshot: &'s Snapshot,
     by_instance: BTreeMap<&'s str, &'s Arc<ClaimEntry>>,
 }
 
 impl<'s> ClaimsByInstance<'s> {
-    /// Those of a snapshot, computed once for all messages that are compared with it.
+    /// The claims of a snapshot by instance, computed once for all messages that are compared with it.
     pub fn from_snapshot(snapshot: &'s Snapshot) -> Self {
         let known = |entry: &'s Arc<ClaimEntry>| Some((cloud::instance_id(entry.provider_id())?, entry));
         let own = snapshot.claims.values().filter(|entry| !snapshot.is_refused(&entry.facts.name));
-        // Of two that name one instance the first counts.
+        // If two claims name one instance, the first counts.
         Self { snapshot, by_instance: own.rev().filter_map(known).collect() }
     }
 
-    /// Whose instance it is.
+    /// Returns the claim that has this instance.
     pub fn on(&self, instance: &str) -> Option<&'s Arc<ClaimEntry>> {
         self.by_instance.get(instance).copied()
     }

@@ -10,11 +10,11 @@ use dovetail_cloud::CloudError;
 use super::Interruption;
 use super::queue::{FULL, RETRY_PAUSE};
 
-/// How long a deletion waits for others, to share a call.
+/// Time that a deletion waits for others to share its call.
 const GATHER: Duration = Duration::from_millis(100);
 /// Calls at the same time: as many as receive.
 const AT_ONCE: usize = 16;
-/// How often a deletion is tried; a message that stays comes again and is known.
+/// Attempts to delete one message; a message that stays comes again and is recognised.
 const ATTEMPTS: u32 = 3;
 
 /// A message that is to be deleted.
@@ -34,7 +34,7 @@ pub(super) struct Deletions {
 }
 
 impl Deletions {
-    /// How many messages wait to be deleted.
+    /// Number of messages that wait to be deleted.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }

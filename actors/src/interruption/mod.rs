@@ -40,9 +40,9 @@ use claims::ClaimsByInstance;
 const MOST_UNWRITTEN: usize = 1000;
 /// Ids of events that are remembered, to know one that comes twice.
 const MOST_REMEMBERED: usize = 10_000;
-/// How often at most ignored messages are reported, by reason.
+/// Minimum time between two reports of ignored messages for one reason.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(600);
-/// Whom the interruption speaks to.
+/// Addresses that the interruption actor sends to.
 #[derive(Clone)]
 pub struct InterruptionLinks {
     /// For snapshots and marks.
@@ -55,11 +55,11 @@ pub struct InterruptionLinks {
     pub terminator: ToTerminator,
     /// For events.
     pub recorder: ToRecorder,
-    /// What the queue is read from and its messages deleted at.
+    /// Cloud whose queue is read and whose messages are deleted.
     pub cloud: Arc<dyn Cloud>,
     /// For the condition of pools whose interruptions nobody hears.
     pub calls: Calls,
-    /// What is heard after it is left to the next leader.
+    /// Term of the leader; a message that arrives after its end is left to the next leader.
     pub leader_term: LeaderTerm,
 }
 
@@ -78,9 +78,9 @@ pub struct Interruption {
     remembered: (BTreeSet<String>, VecDeque<String>),
     /// Ids of events of which what they announce is being written.
     writing: BTreeSet<String>,
-    /// What was said of claims, by uid, that are taken away: one that could not be written comes again, and says nothing new.
+    /// Last report about each claim that is taken away, by its uid: a message that could not be written comes again without news.
     said: BTreeMap<String, (String, InterruptionKind)>,
-    /// When a reason to pass over messages was last told of, and how many there were since.
+    /// Time of the last report of each reason to ignore a message, and the number of messages since.
     reported: BTreeMap<&'static str, (Option<Duration>, u64)>,
     /// Messages to be deleted.
     deletions: deletion::Deletions,
@@ -94,7 +94,7 @@ pub struct Interruption {
     unheard: unheard::UnheardSpot,
 }
 
-/// What the queue has given.
+/// Messages of the queue.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Received {
@@ -209,7 +209,7 @@ impl Handler<Received> for Interruption {
     }
 }
 
-/// Whether too many messages wait to be written down.
+/// Asks if too many messages wait to be written down.
 #[derive(Message)]
 #[rtype(result = "bool")]
 struct Crowded;
@@ -240,7 +240,7 @@ impl Handler<Observe> for Interruption {
 }
 
 impl Interruption {
-    /// Whether no more is to be read for now.
+    /// True if no more messages are to be read for now.
     fn is_crowded(&self) -> bool {
         self.unwritten >= MOST_UNWRITTEN || self.deletions.len() >= MOST_UNWRITTEN
     }
@@ -281,7 +281,7 @@ impl Interruption {
         *self.counts.entry(what).or_default() += 1;
     }
 
-    /// What a message announces, if anything. One that is new is counted.
+    /// Parses a message's announcement, if it has one. A new message is counted.
     fn parse(&mut self, message: &QueueMessage, new: bool) -> Option<Announcement> {
         let waited = message.sent.map(|sent| self.env.wall().duration_since(sent).as_secs_f64());
         match Announcement::parse(&message.body) {
@@ -303,7 +303,8 @@ impl Interruption {
         }
     }
 
-    /// What an announcement asks to be done; nothing for most. `None` while what an earlier one like it asked for is being written.
+    /// Returns the work that an announcement asks for; empty for most. `None` while the work of an earlier one like it is being
+    /// written.
     fn interpret(
         &mut self,
         announced: Announcement,

@@ -21,18 +21,18 @@ use crate::messages::{ClaimRef, Record, Remove, TakeSnapshot, TraceContext};
 use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
 
-/// How often EC2 is asked (aws spec 5.1).
+/// Interval between two questions to EC2 (aws spec 5.1).
 const PAUSE: Duration = Duration::from_secs(60);
 /// Longest pause while it does not answer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// A node whose removal was asked for goes by then, or that is asked for again.
 const REMOVED_WITHIN: Duration = Duration::from_secs(600);
-/// How often at most it is reported that too many instances fail (core spec 7.2).
+/// Minimum time between two reports that too many instances fail (core spec 7.2).
 const BRAKED_REPEAT_INTERVAL: Duration = Duration::from_secs(900);
 /// Codes by which AWS says that we may not ask: that does not change by itself.
 const FORBIDDEN: [&str; 3] = ["UnauthorizedOperation", "AccessDenied", "AccessDeniedException"];
 
-/// What the checks have found.
+/// Findings of the status checks.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) struct Troubled(Vec<Trouble>);
@@ -173,7 +173,7 @@ impl Interruption {
     }
 }
 
-/// What an event of the status checks is known by.
+/// Key of a finding of the status checks.
 fn event_of(trouble: &Trouble) -> String {
     format!("{} of {}", trouble.what, trouble.instance)
 }

@@ -17,17 +17,18 @@ use crate::messages::{Record, TakeSnapshot, reference};
 use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
 
-/// How often the nodes are counted.
+/// Interval at which the nodes are counted.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// Until the cluster is known for the first time.
 const SETTLING_TIME: Duration = Duration::from_secs(1);
-/// How long a queue may fail by what may pass (no connection, throttling) before it counts as lost: a warning leaves two minutes.
+/// Time that a queue may fail for a passing reason (no connection, throttling) before it counts as lost: a warning leaves two
+/// minutes.
 const LOST_AFTER: Duration = Duration::from_secs(30);
 /// A lost queue is said again at each object this often: events are kept for an hour.
 const SAID_AGAIN: Duration = Duration::from_secs(3600);
-/// How many names a log line gives.
+/// Most names that a log line gives.
 const NAMES_LISTED: usize = 5;
-/// How much of what the service says an event repeats, characters.
+/// Most characters of the service's message that an event repeats.
 const LONGEST_WORDS: usize = 300;
 
 /// Reason of the event.
@@ -35,31 +36,31 @@ const NOT_HEARD: &str = "InterruptionsNotHeard";
 /// Reason of the event that ends it.
 const HEARD: &str = "InterruptionsHeard";
 
-/// What is known of spot nodes whose interruptions nobody hears, and to whom that was reported.
+/// State of spot nodes whose interruptions nobody reads, and the objects at which that was reported.
 #[derive(Default)]
 pub(super) struct UnheardSpot {
     nodes: usize,
     /// Since when calls to the queue fail.
     failing: Option<Duration>,
-    /// Why the queue counts as lost.
+    /// Reason why the queue counts as lost.
     lost: Option<LostQueue>,
-    /// When the queue was read again, or for the first time.
+    /// Time of the first read, or of the first one after failures. Monotonic.
     heard: Option<Duration>,
     /// Errors that the log has named, by their names; nothing stands for a queue that is not set.
     logged: BTreeSet<String>,
-    /// When an error was reported at each object, by the object's name, which is empty for the Pod, and the error's.
+    /// Time of the last report at each object, by the object's name, which is empty for the Pod, and the error's name.
     reported: BTreeMap<(String, String), Duration>,
     /// Pools whose condition is being written, and whether it was to be written otherwise meanwhile.
     writing: BTreeMap<String, bool>,
     next: Option<SpawnHandle>,
 }
 
-/// Why a queue counts as lost.
+/// Reason why a queue counts as lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LostQueue {
     /// The error's own name.
     pub code: String,
-    /// What happened, for people.
+    /// Message for people.
     pub words: String,
 }
 
@@ -69,12 +70,12 @@ impl UnheardSpot {
         self.nodes
     }
 
-    /// Why the queue cannot be read; empty while it can.
+    /// Error code of the lost queue; empty while it can be read.
     pub fn lost(&self) -> String {
         self.lost.as_ref().map(|lost| lost.code.clone()).unwrap_or_default()
     }
 
-    /// Whether it is to be reported at an object now: each error once, and a lost queue again after an hour.
+    /// True if it is to be reported at an object now: each error once, and a lost queue again after an hour.
     fn is_due(&mut self, object: &str, code: &str, now: Duration) -> bool {
         let (key, again) = ((object.to_owned(), code.to_owned()), !code.is_empty());
         let due = self.reported.get(&key).is_none_or(|reported| again && now.saturating_sub(*reported) >= SAID_AGAIN);

@@ -12,7 +12,7 @@ use super::claims::ClaimsByInstance;
 use super::{Interruption, Received};
 use crate::messages::TakeSnapshot;
 
-/// How often it is checked whether their instances are known by now.
+/// Interval at which these messages' instances are looked up again.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A message that waits, and the instances that it is about.
@@ -32,7 +32,7 @@ pub(super) struct UnknownInstances {
 }
 
 impl UnknownInstances {
-    /// How many messages are kept.
+    /// Number of messages kept.
     pub fn len(&self) -> usize {
         self.kept.len()
     }
@@ -52,7 +52,7 @@ impl Interruption {
         queue_url: &str,
         ctx: &mut Context<Self>,
     ) -> bool {
-        // What ends already is of no use to anybody, and one that has no id cannot be told from its copies.
+        // An instance that is ending already needs nothing, and a message without an id cannot be told from its copies.
         if announced.id.is_empty() || announced.kind.is_over() {
             return false;
         }

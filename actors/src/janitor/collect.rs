@@ -29,12 +29,12 @@ use crate::telemetry::log_event::LogEvent;
 
 /// Pause between two removals of what was made for node classes: EC2 counts them together with launches, at five a second.
 const REMOVALS_APART: Duration = Duration::from_secs(1);
-/// How often a pass tries to end what it may.
+/// Attempts of one pass to end instances.
 const ATTEMPTS: u32 = 4;
 /// Instances that are asked for one by one in a pass.
 const MOST_ASKED: usize = 200;
 
-/// What a pass has at hand.
+/// Environment of a collection pass.
 pub struct GarbageCollection {
     /// The janitor's.
     pub env: Env,
@@ -42,26 +42,26 @@ pub struct GarbageCollection {
     pub links: JanitorLinks,
 }
 
-/// What a pass has found.
+/// Findings of a pass.
 pub struct CollectionPass {
-    /// Everything.
+    /// Claims, Nodes and instances, and what they are judged by.
     pub survey: Survey,
-    /// What the instances' networks are.
+    /// Network addresses of the instances.
     pub networks: Arc<Networks>,
     /// Living instances of ours that neither a NodeClaim nor a Node has.
     pub unclaimed: Vec<UnclaimedInstances>,
     /// Until when the brakes are released, as it is written.
     pub until: String,
-    /// What is wrong with that.
+    /// Error of the written release, if it is invalid.
     pub release: Result<(), String>,
 }
 
-/// What has come of instances that were to be ended.
+/// Outcome of the request to end instances.
 #[derive(Default)]
 pub struct Ending {
-    /// Whose end was asked for and may have been accepted, and when.
+    /// Instances whose end was requested and may have been accepted, with the time of the request.
     pub asked: BTreeMap<String, Duration>,
-    /// What will not be ended.
+    /// Errors of instances that will not be ended.
     pub refused: Vec<CloudError>,
 }
 
@@ -124,7 +124,7 @@ impl GarbageCollection {
         alike.into_iter().map(|(kind, count)| UnclaimedInstances { count, ..kind }).collect()
     }
 
-    /// Which of the instances that are missing the cloud says to have ended.
+    /// Missing instances that have ended by the cloud's account, with the time since.
     async fn ended(&self, survey: &Survey) -> BTreeMap<String, Duration> {
         let mut ended = BTreeMap::new();
         let asked: Vec<&str> = survey.missing().filter(|id| !survey.ended.contains_key(*id)).take(MOST_ASKED).collect();
@@ -142,7 +142,7 @@ impl GarbageCollection {
         let owner = match ownership::maker(&self.env.cluster(&*self.links.cloud), &one.tags) {
             Ok(Maker::Dovetail) => InstanceOwner::Ours,
             Err(NotOwned::OtherCluster { .. }) => InstanceOwner::Foreign,
-            // What Karpenter launched is ended for its NodeClaim, and never because it has none.
+            // An instance that Karpenter launched ends with its NodeClaim, and never because it has none.
             Ok(Maker::Karpenter) | Err(_) => InstanceOwner::Unmarked,
         };
         SeenInstance {
@@ -249,7 +249,7 @@ impl GarbageCollection {
         }
     }
 
-    /// What was made for node classes, and the classes' uids by name.
+    /// Resources made for node classes, and the classes' uids by name.
     pub async fn list_made(&self) -> Listed<(Vec<MadeResource>, Vec<MadeThing>, BTreeMap<String, String>)> {
         let made = self.links.cloud.made().await.ok()?;
         let now = self.links.cluster.send(TakeSnapshot).await.ok()??;
@@ -304,10 +304,10 @@ impl GarbageCollection {
     }
 }
 
-/// What claims have, or wait for.
+/// Instances that claims have or wait for.
 struct Claimed<'a> {
     instances: BTreeSet<&'a str>,
-    /// Of claims without an instance in their status.
+    /// Launch tokens of claims without an instance in their status.
     tokens: BTreeSet<String>,
     /// Claims that cannot be read: an instance that was launched for one is its own.
     unread: BTreeSet<&'a str>,

@@ -32,13 +32,13 @@ const PASS_INTERVAL: Duration = Duration::from_secs(120);
 const FIRST: Duration = Duration::from_secs(20);
 /// Pause between two looks at what was made for node classes.
 const CLASS_ORPHANS_INTERVAL: Duration = Duration::from_secs(1800);
-/// How long the same thing is not said again while it lasts.
+/// Minimum time between two reports of one lasting thing.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(600);
 
-/// What the cloud will not end.
+/// Reason under which it is reported that the cloud does not end instances.
 const REFUSED: &str = "refused";
 
-/// Whom the janitor speaks to.
+/// Addresses that the janitor sends to.
 #[derive(Clone)]
 pub struct JanitorLinks {
     /// For snapshots and marks.
@@ -49,7 +49,7 @@ pub struct JanitorLinks {
     pub disruptor: ToDisruptor,
     /// For events.
     pub recorder: ToRecorder,
-    /// Where instances are listed and ended, within the leader's term.
+    /// Cloud where instances are listed and ended, within the leader's term.
     pub cloud: Arc<dyn Cloud>,
     /// For the API server.
     pub calls: Calls,
@@ -62,7 +62,7 @@ pub struct Janitor {
     rng: fastrand::Rng,
     collector: Collector,
     class_orphans: ClassOrphans,
-    /// When each thing was last said, and how it stood then.
+    /// Time and size of the last report, by reason.
     reported: BTreeMap<&'static str, (Duration, usize)>,
     counts: BTreeMap<&'static str, u64>,
     /// Instances that neither a NodeClaim nor a Node has, as they were listed last.

@@ -21,7 +21,7 @@ use crate::reading::LenientApi;
 /// Longest wait for one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a call has no answer to work with.
+/// Reason why a call has no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CallError {
     /// The term is over: nothing may be written any more.
@@ -36,11 +36,11 @@ pub enum CallError {
     /// There is such an object already.
     #[error("already exists: {0}")]
     Exists(String),
-    /// It was not answered, or not for certain, and is not asked again for the same reasons.
+    /// No answer came, or no certain one, and the call is not repeated for the same reasons.
     #[error("not answered: {0}")]
     Unanswered(String),
-    /// It was refused, perhaps only as the server does not know all roles or kinds yet, and there was no time to ask until that
-    /// is believed.
+    /// It was refused, perhaps only because the server does not know all roles or kinds yet, and there was no time to ask until
+    /// that is believed.
     #[error("refused for now: {0}")]
     Doubted(String),
     /// The authorizer forbade it; an API server that has just started may not know all roles yet.
@@ -52,7 +52,7 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Whether the API server will not have it, and is likely to say so again.
+    /// True if the API server rejects it and is likely to do so again.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused(_) | Self::Forbidden(_) | Self::Doubted(_))
     }
@@ -61,7 +61,7 @@ impl CallError {
 /// Refusals of which an API server that has just started cannot be sure are taken for an answer after so many.
 pub const BELIEVED: u32 = 6;
 
-/// What one attempt came to.
+/// Outcome of one attempt.
 enum Attempt {
     Again(String),
     /// Refused so, perhaps only because the server does not know all roles or kinds yet.
@@ -100,7 +100,7 @@ impl Calls {
         Self { client, env, leader_term }
     }
 
-    /// Whether it may write.
+    /// True while it may write.
     pub fn may_act(&self) -> bool {
         self.leader_term.as_ref().is_none_or(LeaderTerm::holds)
     }
@@ -124,10 +124,11 @@ impl Calls {
         self.run_for(Duration::MAX, what, call).await
     }
 
-    /// The same, but it is not made again when so much time has passed since the first: what it rests on may be over by then.
+    /// Like [`Self::run`], but without another attempt once so much time has passed since the first: the facts that the call
+    /// rests on may be outdated by then.
     ///
     /// # Errors
-    /// [`CallError`]; [`CallError::Unanswered`] or [`CallError::Doubted`] when it would have been made again after that time.
+    /// [`CallError`]; [`CallError::Unanswered`] or [`CallError::Doubted`] instead of another attempt after that time.
     pub async fn run_for<T, F>(&self, time: Duration, what: &str, mut call: impl FnMut() -> F) -> Result<T, CallError>
     where
         F: Future<Output = kube::Result<T>>,

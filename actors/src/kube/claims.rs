@@ -14,8 +14,8 @@ use crate::reading::{LenientApi, ObjectPage};
 /// Claims in one page of a list.
 const PAGE: u32 = 500;
 
-/// How long what rests on a plan is repeated: with the answer that it rests on, which may be half a second old, less than an API
-/// server is away that is put back to a backup.
+/// Time for which calls that rest on a plan are repeated. With the age of the answer that the plan rests on, up to half a second,
+/// it is less than the time for which an API server is away that is restored from a backup.
 pub const REPEATED_FOR: Duration = Duration::from_secs(1);
 
 /// NodeClaims at the API server.
@@ -196,7 +196,7 @@ impl NodeClaimApi {
         }
     }
 
-    /// The same claim as it stands now, asked once.
+    /// Reads the same claim once, as it stands now.
     ///
     /// # Errors
     /// As [`Calls::once`]; [`CallError::NotFound`] when it is gone.
@@ -205,7 +205,7 @@ impl NodeClaimApi {
         if there.uid() == claim.uid() { Ok(there) } else { Err(CallError::NotFound(claim.name_any())) }
     }
 
-    /// The same claim as it stands; another of its name is another.
+    /// Reads the same claim as it stands now; another claim of its name does not count.
     ///
     /// # Errors
     /// [`CallError::NotFound`] when it is gone.

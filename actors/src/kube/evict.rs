@@ -17,7 +17,7 @@ use crate::reading;
 /// Longest wait for one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What an attempt came to.
+/// Outcome of one attempt to evict a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvictionOutcome {
     /// The pod goes.

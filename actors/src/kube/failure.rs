@@ -1,4 +1,4 @@
-//! What an error of the API server says about what was asked. It is classified here, once: who asks decides by the kind.
+//! Classifies errors of the API server in one place; callers decide by the kind.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::kube::refusal::{FenceRefusal, refusal};
 /// An error of the API server, or of the way to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeFailure {
-    /// What it says.
+    /// Kind of the error.
     pub kind: FailureKind,
     /// The HTTP status; 0 where no answer came.
     code: u16,
@@ -17,7 +17,7 @@ pub struct KubeFailure {
     pub message: String,
 }
 
-/// What an error says about what was asked.
+/// Kinds of errors, by their meaning for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// Nothing: the server is away, has too much to do, or has just started. It is to be asked again.
@@ -43,7 +43,7 @@ pub enum FailureKind {
 }
 
 impl KubeFailure {
-    /// Whether the API server cannot be reached: no answer came, or what stands before it answered for it.
+    /// True if the API server cannot be reached: no answer came, or a proxy before it answered instead.
     pub fn is_unreachable(&self) -> bool {
         self.kind == FailureKind::Away && matches!(self.code, 0 | 502 | 503 | 504)
     }
@@ -101,7 +101,7 @@ fn kind(status: &Status) -> FailureKind {
     }
 }
 
-/// What a PodDisruptionBudget that stands against an eviction says.
+/// Message of the PodDisruptionBudget that refuses an eviction.
 pub fn budget(status: &Status) -> Option<&str> {
     let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
     causes.iter().find(|cause| cause.reason == "DisruptionBudget").map(|cause| cause.message.as_str())

@@ -76,7 +76,7 @@ impl Nodes {
         answer.ok_or(CallError::NotFound(name))
     }
 
-    /// The same Node as it stands; another of its name is another.
+    /// Reads the same Node as it stands now; another Node of its name does not count.
     ///
     /// # Errors
     /// [`CallError::NotFound`] when it is gone.

@@ -1,9 +1,9 @@
-//! What a refusal by the API server's guard against earlier leaders means (deploy/helm/dovetail/files/fence.yaml).
+//! Meaning of a refusal by the fence against earlier leaders (deploy/helm/dovetail/files/fence.yaml).
 
-/// What an API server refuses with, 403, before it has read policies, and the Leases that ours goes by.
+/// Words of an API server's 403 before it has read its policies and the Leases that our fence goes by.
 const STARTING: [&str; 2] = ["not yet synced to use for admission", "not yet ready to handle request"];
 
-/// What a refusal by the fence means for who wrote in a term.
+/// Meaning of a refusal by the fence for the writer of a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceRefusal {
     /// A newer term has begun.
@@ -12,7 +12,7 @@ pub enum FenceRefusal {
     NotKnownYet,
 }
 
-/// Whether the fence has refused it, and why.
+/// Returns the meaning of a refusal if the fence has made it.
 pub fn refusal(message: &str) -> Option<FenceRefusal> {
     if message.contains("no params found for policy binding") && message.contains("nodeclaims.karpenter.sh") {
         return Some(FenceRefusal::NotKnownYet);

@@ -32,7 +32,7 @@ const REFUSED_TOO_OFTEN: u32 = 3;
 /// The number of failures in a row after which it is reported, once.
 const WORTH_TELLING: u32 = 3;
 
-/// What log lines call everything that cannot reach the API server.
+/// Name in log lines for everything that cannot reach the API server.
 const EVERYTHING: &str = "watching the cluster";
 
 /// Tells that something has failed so often in a row, where that is worth telling.
@@ -42,7 +42,7 @@ pub fn tell_failed(env: &Env, what: &str, failures: u32, error: &str) {
     }
 }
 
-/// The same, which may be as the API server cannot be reached: one line is for all that fails so.
+/// Like [`tell_failed`], but while the API server cannot be reached one line stands for all that fails for it.
 pub fn tell_failure(env: &Env, what: &str, failures: u32, error: &str, unreached: bool) {
     if !unreached {
         tell_failed(env, what, failures, error);
@@ -71,15 +71,15 @@ pub fn tell_recovered(env: &Env, what: &str, failures: u32) {
     }
 }
 
-/// What is heard of a watch.
+/// News of a watch.
 pub enum WatchNews<K> {
-    /// What it says.
+    /// An event of the watch.
     Event(Event<K>),
     /// An object that cannot be read, and how it has come: no failure of the watch.
     NotRead(Box<Unreadable>, Came),
-    /// It has failed with this error, and is asked for again after this pause.
+    /// The watch has failed with this error and is requested again after this pause.
     Failed(Duration, String),
-    /// It had failed, and is known to run again.
+    /// The watch had failed and is known to run again.
     Runs,
 }
 
@@ -98,30 +98,31 @@ impl<K> From<Event<ReadObject<K>>> for WatchNews<K> {
     }
 }
 
-/// What follows a failure.
+/// Way of a watch after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterWatchFailure {
-    /// It goes on where it was: a server that is as it was shows what has changed. After three refusals in a row it lists anew.
+    /// Continues from its last version: an API server that has kept its state sends the changes. Lists anew after three refusals
+    /// in a row.
     GoOn,
-    /// It lists anew: what it says next is what there is.
+    /// Lists anew; the next events are the complete list.
     ListAnew,
 }
 
 impl AfterWatchFailure {
-    /// Whether what is said, so long after the list or the last failure, proves that the watch runs. A list does not: a server may
-    /// answer it and refuse the watch. Where each failure costs a list, only time does, however much is said meanwhile.
+    /// True if an event, so long after the list or the last failure, proves that the watch runs. A list does not: a server may
+    /// answer it and refuse the watch. If each failure costs a list, only time proves it, however many events come.
     fn runs<K>(self, said: &Event<K>, quiet: Duration) -> bool {
         matches!(said, Event::Apply(_) | Event::Delete(_)) && (self == Self::GoOn || quiet >= RAN)
     }
 
-    /// Whether the next attempt lists, after so many refusals in a row.
+    /// True if the next attempt lists, after so many refusals in a row.
     fn lists_anew(self, refusals: u32) -> bool {
         self == Self::ListAnew || refusals >= REFUSED_TOO_OFTEN
     }
 }
 
-/// Whether the server itself will not have what was asked for: one that is away, or for which what stands before it answers, says
-/// nothing of it, and one that has too much to do is not asked for a list.
+/// True if the server itself refuses the request. A server that is away, or for which a proxy answers, refuses nothing, and an
+/// overloaded one is not asked for a list.
 fn is_refusal(error: &watcher::Error) -> bool {
     let refused = |status: &kube::core::Status| !matches!(status.code, 429 | 502 | 503);
     match error {
@@ -230,8 +231,8 @@ async fn for_ever<K>(
     }
 }
 
-/// What has failed and what the server says to it, for people: kube's own text repeats the answer as Rust has it in memory. And
-/// whether the API server cannot be reached.
+/// Words for people on the failed step and the server's answer, as kube's own text repeats the answer as Rust has it in memory;
+/// and true if the API server cannot be reached.
 fn in_words(error: watcher::Error) -> (String, bool) {
     let (what, why) = match error {
         watcher::Error::InitialListFailed(why) => ("the list failed", why),
@@ -246,7 +247,7 @@ fn in_words(error: watcher::Error) -> (String, bool) {
     (format!("{what}: {failure}"), failure.is_unreachable())
 }
 
-/// How long to wait for the next event, if nothing has failed for that long.
+/// Longest wait for the next event while nothing fails.
 fn waits(listing: bool, failures: u32, quiet: Duration) -> Duration {
     match (listing, failures) {
         (true, _) => LISTED_WITHIN,

@@ -17,13 +17,13 @@ pub struct WhenWoken<F> {
     waker: Waker,
 }
 
-/// What the inner future wakes.
+/// Waker of the inner future: notes that it was woken and wakes the outer task.
 struct Signal {
     woken: AtomicBool,
     outer: AtomicWaker,
 }
 
-/// The same future, passed over until it is woken.
+/// Wraps a future so that it is polled only after it was woken.
 pub fn when_woken<F: Future>(inner: F) -> WhenWoken<F> {
     let signal = Arc::new(Signal { woken: AtomicBool::new(true), outer: AtomicWaker::new() });
     WhenWoken { inner: Box::pin(inner), waker: Waker::from(Arc::clone(&signal)), signal }

@@ -26,13 +26,13 @@ pub(super) struct Again(BTreeMap<String, Launched>);
 #[derive(Debug)]
 struct Launched {
     uid: String,
-    /// When its last launch ended. Monotonic.
+    /// End of its last launch. Monotonic.
     ended: Duration,
     /// Grows with each launch but the first.
     pauses: Option<Backoff>,
     /// Until when it is not launched for. Monotonic.
     until: Duration,
-    /// As it was shown last while it waits for that.
+    /// The claim as last shown, while it waits for `until`.
     waits: Option<Arc<NodeClaim>>,
 }
 
@@ -68,13 +68,13 @@ impl Again {
         self.0.get_mut(name)?.waits.take()
     }
 
-    /// It is gone.
+    /// Forgets a claim that is gone.
     pub(super) fn gone(&mut self, name: &str) {
         self.0.remove(name);
     }
 }
 
-/// What a claim waits for.
+/// Pause before the next launch for one claim.
 enum Wait {
     /// A pause that begins.
     For(Duration),
@@ -83,7 +83,7 @@ enum Wait {
 }
 
 impl Launcher {
-    /// Whether a claim that is shown without an instance has to wait; it is looked at again afterwards.
+    /// True if a claim that is shown without an instance has to wait; it is looked at again afterwards.
     pub(super) fn waits_again(&mut self, claim: &Arc<NodeClaim>, ctx: &mut Context<Self>) -> bool {
         let name = claim.name_any();
         match self.again.wait(&name, claim, self.env.now()) {
@@ -100,7 +100,7 @@ impl Launcher {
         true
     }
 
-    /// It is shown with its instance, or as leaving: it waits for nothing.
+    /// Ends the wait of a claim that is shown with its instance or with a deletion timestamp.
     pub(super) fn waits_no_more(&mut self, name: &str) {
         self.again.over(name);
     }

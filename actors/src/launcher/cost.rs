@@ -1,4 +1,4 @@
-//! What the cluster's instances cost an hour, and what one more would (for the ceiling MAX_COST_PER_HOUR).
+//! Cost of the cluster's instances per hour, and of one more (for the ceiling MAX_COST_PER_HOUR).
 
 use std::collections::BTreeMap;
 

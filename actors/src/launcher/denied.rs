@@ -1,4 +1,4 @@
-//! What EC2 denies for reasons that somebody can do something about: said where it is looked for, and kept out of requests.
+//! Denials of EC2 that somebody can do something about: reported where people look, and kept out of later requests.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use crate::launcher::launch::{Launching, short};
 use crate::messages::{Record, TakeSnapshot, reference};
 use crate::recorder::object;
 
-/// What creates spot's service-linked role, once for an account.
+/// Command that creates spot's service-linked role, once for an account.
 const CREATE_SPOT_ROLE: &str = "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com";
-/// It is said again when spot is tried again, at most.
+/// Minimum time between two reports of one denial; it recurs when spot is tried again.
 const SAID_ONCE: Duration = Duration::from_secs(3600);
 
 /// Pods of a claim that are told why it is refused: its first.
 const MOST_PODS: usize = 20;
 /// Pods are told that a call is repeated when it has failed so often.
 const FAILURES_REPORTED: u32 = 2;
-/// The same refusal is said again to a pod this often at most, as FailedScheduling is.
+/// Minimum time between two events at a pod about the same refusal, as for FailedScheduling.
 const REFUSAL_QUIET: Duration = Duration::from_secs(300);
 
 /// Says that the account has no role for spot, on the claim and on its NodePool, which is there longer.
@@ -50,8 +50,8 @@ pub fn record_denied(launching: &Launching, claim: &NodeClaim, refusals: &[Offer
     }
 }
 
-/// Whether a failure is reported to pods after so many in a row: of one in which EC2 has launched nothing for certain, and not of the
-/// wait for a class.
+/// True if a failure is reported to pods after so many in a row: one after which EC2 has certainly launched nothing, and that is
+/// not the wait for a class.
 pub fn is_reported_to_pods(error: &LaunchError, failures: u32) -> bool {
     match error.kind {
         LaunchErrorKind::InsufficientCapacity | LaunchErrorKind::Final => true,
@@ -65,7 +65,7 @@ pub fn is_reported_to_pods(error: &LaunchError, failures: u32) -> bool {
 pub async fn tell_pods(launching: &Launching, claim: &NodeClaim, error: &LaunchError) {
     let Ok(Some(snapshot)) = launching.links.cluster.send(TakeSnapshot).await else { return };
     let target = NominationTarget::Claim(claim.name_any());
-    // Of what is only not to be had the cause says more than the error.
+    // For a lack of capacity the refusal's cause says more than the error.
     let caused = error.refusals.iter().find(|one| one.cause().is_some());
     let reason = caused.map_or(error.reason, |one| reason_of(&one.code, &one.message));
     let remedy = Some(remedy(reason)).filter(|remedy| !remedy.is_empty() && !error.message.contains(remedy));
@@ -92,7 +92,7 @@ pub(super) fn pool(claim: &NodeClaim) -> Option<ObjectReference> {
 pub fn with_free_subnets(class: Arc<EC2NodeClass>, full: &BTreeSet<String>) -> Arc<EC2NodeClass> {
     let subnets = class.status.as_ref().map(|status| status.subnets.as_slice()).unwrap_or_default();
     let is_full = |id: &str| full.contains(id);
-    // Where all are full EC2 is asked in all of them: addresses may have come free since.
+    // If all are full, EC2 is asked in all of them: addresses may have become free since.
     if !subnets.iter().any(|subnet| is_full(&subnet.id)) || subnets.iter().all(|subnet| is_full(&subnet.id)) {
         return class;
     }

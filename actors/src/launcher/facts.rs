@@ -32,7 +32,7 @@ pub fn named_types(claim: &NodeClaim) -> Vec<String> {
     named.map(|named| named.values.clone()).unwrap_or_default()
 }
 
-/// Whether `minValues` have been lowered for the claim.
+/// True if the claim was launched with lowered `minValues`.
 pub fn has_relaxed_min_values(claim: &NodeClaim) -> bool {
     claim.annotations().get(annotations::MIN_VALUES_RELAXED).is_some_and(|says| says == "true")
 }
@@ -104,7 +104,7 @@ pub fn as_launched(instance: &Instance) -> LaunchedInstance {
     }
 }
 
-/// What is written of the instance on its claim: the labels that its type and offering define, capacity, allocatable.
+/// Facts of the instance for its claim: the labels that its type and offering define, capacity, allocatable.
 pub fn facts(instance: &LaunchedInstance, types: &ClassTypes) -> Facts {
     let kind = types.iter().find(|one| one.name == instance.instance_type);
     let same = |one: &&Offering| {

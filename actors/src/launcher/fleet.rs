@@ -7,7 +7,7 @@ use crate::context::env::Env;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::{OpenSpan, names};
 
-/// How many refusals of one call are reported.
+/// Most refusals of one call that become spans.
 const MOST_REFUSALS: usize = 64;
 
 /// Tells the call and its refusals, each of which is an error, whatever came of the call. The class's status says what

@@ -59,7 +59,7 @@ impl Launcher {
         }
     }
 
-    /// What a claim says of its launch: its node is ready for pods, or it goes.
+    /// Counts the use of a launch by its claim: the node is ready for pods, or the claim is deleted.
     pub(super) fn note_use(&mut self, name: &str, claim: &NodeClaim) {
         let now = self.env.now();
         if lifecycle::stage(claim) == Some(ClaimStage::Initialized) {

@@ -19,7 +19,7 @@ impl Launcher {
         let message = format!("The launch of this NodeClaim waits: {wait}");
         let record = Record::warning(object::claim(claim), "LaunchHeld", &*message).quiet_for(REPEAT_INTERVAL);
         self.env.post(&self.links.recorder, record);
-        // What it would cost changes with every other launch: the condition is written when it begins to wait.
+        // The cost in the message changes with every other launch, so the condition is written only when the wait begins.
         if !is_held(claim) {
             let now = self.env.wall();
             self.write_status(claim, move |claim| launch_held(claim, &message, now), ctx);
@@ -65,7 +65,7 @@ impl Launcher {
                 true => change(claim),
                 false => claim.clone(),
             };
-            // Where that fails the next occasion is when it is asked for again.
+            // After a failure it is written at the next request for the launch.
             if let Ok(written) = claims.change_status(claim, change).await {
                 env.post(&cluster, Wrote::Claim(Arc::new(written)));
             }

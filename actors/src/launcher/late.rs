@@ -23,16 +23,16 @@ use crate::messages::{ClaimChanged, TakeObserved, TraceContext};
 
 /// Pause between two looks at whether a claim is needed.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// How long after a batch has ended its pods are surely planned.
+/// Time after the end of a batch by which its pods are surely planned.
 const PLANNED: Duration = Duration::from_secs(5);
 
-/// What is to be done about a claim that is left over.
+/// Decision on a claim that is left over.
 enum Verdict {
     /// Somebody is expected on it: it is launched.
     Needed,
     /// It goes, or the term does.
     Gone,
-    /// It has changed, or nobody has answered.
+    /// The claim has changed, or no answer came: decide again.
     LookAgain,
 }
 
@@ -48,7 +48,7 @@ impl Launcher {
         let launching = self.taking_back(name, &claim, gone);
         let taking = async move { launching.discard(&claim, "created_late").await }.into_actor(self);
         let name = name.to_owned();
-        // Where that is refused, the claim's next change is another occasion.
+        // If the deletion is refused, the claim's next change leads to another attempt.
         ctx.spawn(taking.map(move |_, launcher, ctx| launcher.free(&name, ctx)));
     }
 
@@ -83,7 +83,7 @@ impl Launcher {
     }
 }
 
-/// What is to be done about a claim that is left over.
+/// Decides on a claim that is left over.
 async fn verdict(launching: &Launching, claim: &NodeClaim) -> Verdict {
     let own = NominationTarget::Claim(claim.name_any());
     // Counted in looks that were answered, not by the clock: while nobody answers nothing is planned either.

@@ -42,25 +42,25 @@ const FLEET_TIMEOUT: Duration = Duration::from_secs(60);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The first and the longest pause between two attempts after an answer without instance and error: EC2 may have launched.
 const UNSAID_PAUSES: (Duration, Duration) = (Duration::from_secs(120), Duration::from_secs(600));
-/// How often a class is looked for that is not there: the watch of claims may be ahead of that of classes.
+/// Number of looks for a missing class: the watch of claims may be ahead of that of classes.
 const CLASS_LOOKS: u32 = 5;
-/// How many instance types the log line of a claim names (core spec 8).
+/// Most instance types in the log line of a claim (core spec 8).
 const TYPES_NAMED: usize = 5;
 
-/// What one launch has at hand.
+/// Surroundings of one launch.
 #[derive(Clone)]
 pub struct Launching {
-    /// The launcher's.
+    /// Environment of the launcher.
     pub env: Env,
-    /// The launcher's.
+    /// Addresses of the launcher.
     pub links: LauncherLinks,
-    /// Who hears that the launch fails and goes on trying.
+    /// Launcher to notify while the launch fails and is retried.
     pub own: Option<Recipient<LaunchFails>>,
     /// Its own span.
     pub trace: TraceContext,
     /// The claim's span, in which that lies.
     pub inside: TraceContext,
-    /// When it was ordered.
+    /// Time of the order.
     pub since: Timestamp,
     /// Says that a claim of this name is gone.
     pub gone: Arc<Notify>,
@@ -68,9 +68,9 @@ pub struct Launching {
     pub reported: Arc<Mutex<Repeats>>,
 }
 
-/// Why there is nothing to ask the cloud for.
+/// Reason why there is nothing to ask the cloud for.
 struct NoRequest {
-    /// For counting.
+    /// Reason as counted by metrics.
     label: &'static str,
     reason: &'static str,
     why: &'static str,
@@ -87,7 +87,7 @@ const NO_ROOM: NoRequest = NoRequest {
     why: "an earlier leader has made it, and what has been planned since leaves no room for it in its NodePool's limits",
 };
 
-/// How much of a foreign text is quoted.
+/// Cuts a foreign text to the length that is quoted.
 pub fn short(words: &str) -> String {
     const MOST: usize = 300;
     let mut short: String = words.chars().take(MOST).collect();
@@ -119,29 +119,29 @@ pub async fn run(launching: Launching, order: LaunchOrder) -> (LaunchEnd, Launch
     (end, outcome, work.price)
 }
 
-/// What one launch has in hand between its steps.
+/// State of one launch between its steps.
 struct Work<'a> {
     launching: &'a Launching,
     pods: usize,
-    /// Whether it was made before this launch: what has been planned since may know nothing of it.
+    /// True if the claim was made before this launch; plans made since may not include it.
     adopted: bool,
-    /// As ordered, then as last read or written.
+    /// The claim as ordered, then as last read or written.
     claim: NodeClaim,
-    /// What the cloud is asked in this attempt.
+    /// Request of this attempt.
     request: Option<LaunchRequest>,
-    /// What it gave, and its hostname where that is known.
+    /// Launched instance, and its hostname if known.
     instance: Option<(LaunchedInstance, String)>,
-    /// What the last look has found.
+    /// Instances found by the last look.
     found: Vec<Instance>,
-    /// Why the attempt failed for good: reason and message.
+    /// Failure that ended the attempt for good: reason and message.
     failure: (&'static str, String),
-    /// What it says about others if nothing is launched.
+    /// Consequence for other claims if nothing is launched.
     outcome: LaunchOutcome,
     /// $/h of the instance, or of the cheapest that may have been launched.
     price: f64,
     calls: Backoff,
     attempts: Backoff,
-    /// What was said of instances and tokens that are not the claim's.
+    /// Reports made about instances and tokens that are not the claim's.
     said: BTreeSet<String>,
 }
 
@@ -293,7 +293,7 @@ impl<'a> Work<'a> {
         Ok(self.called_in_vain(error, at_once))
     }
 
-    /// What follows from an error of the cloud's. `at_once`: it has said of capacity that there is none.
+    /// Handles an error of the cloud. `at_once`: the cloud has said that there is no capacity.
     fn called_in_vain(&mut self, error: LaunchError, at_once: bool) -> LaunchCallResult {
         let (launching, claim) = (self.launching, &self.claim);
         match error.kind {
@@ -345,7 +345,7 @@ impl<'a> Work<'a> {
         if failure == ApiFailure::Gone && self.outcome == LaunchOutcome::Other {
             self.outcome = LaunchOutcome::Vanished;
         }
-        // What was refused before the claim was there has been told in the API server's words.
+        // Refusals before the claim existed have been reported in the API server's words.
         if failure == ApiFailure::Refused && self.outcome == LaunchOutcome::Other && self.claim.metadata.uid.is_some() {
             let words = "it refuses what is to be written on them".to_owned();
             self.outcome = LaunchOutcome::Refused(BackoffCause::ClaimRefused, words);

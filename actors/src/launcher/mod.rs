@@ -50,18 +50,18 @@ use crate::messages::{
 };
 use again::Again;
 
-/// How long an order waits that may not be launched yet, before its pods are packed anew.
+/// Longest wait of an order that may not be launched yet; after it, its pods are packed anew.
 const HOLD: Duration = Duration::from_secs(30);
 /// Longest wait for what was launched before the term, where no ceiling counts it.
 const LONGEST_CHECK: Duration = Duration::from_secs(5);
-/// How long it is not said again that launches wait for the same reason.
+/// Minimum time between two LaunchHeld lines for one pool and reason.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(600);
-/// How long an order may wait before it is looked whether somebody needs it yet.
+/// Age of an order from which it is checked if its pods still need it.
 const NEEDED_FOR: Duration = Duration::from_secs(5);
 /// Launches that run at the same time: EC2 refills about five mutating calls a second after a burst of fifty.
 const AT_ONCE: usize = 20;
 
-/// Whom the launcher speaks to.
+/// Addresses that the launcher sends to.
 #[derive(Clone)]
 pub struct LauncherLinks {
     /// For read-your-writes and snapshots.
@@ -86,7 +86,7 @@ pub struct Launcher {
     links: LauncherLinks,
     /// Orders that are to be launched.
     queue: VecDeque<Queued>,
-    /// Whether it is being looked at who of the queue is still needed.
+    /// True while a snapshot is awaited to drop queued orders that no pod needs.
     sifting: bool,
     /// Claims queued or being launched, by name, each with whom to tell when it is gone.
     busy: BTreeMap<String, Arc<Notify>>,
@@ -101,11 +101,11 @@ pub struct Launcher {
     again: Again,
     ends: BTreeMap<&'static str, u64>,
     limits: LaunchLimits,
-    /// Whether it is known what was launched before the term, or waited for no longer.
+    /// True once the launches before this term are known or no longer waited for.
     begun: bool,
     /// $/h of claims that are being launched, by name, where a ceiling asks for it.
     committed: BTreeMap<String, f64>,
-    /// When it was last said of a pool that its launches wait, by reason.
+    /// Time of the last LaunchHeld line, by pool and reason. Monotonic.
     reported: BTreeMap<(String, &'static str), Duration>,
     held: u64,
     /// Orders that wait, by the claim's name.
@@ -116,7 +116,7 @@ pub struct Launcher {
     unregistered: BTreeSet<String>,
     /// Grows while claims are lost for reasons that repeat themselves.
     losses: Backoff,
-    /// What is refused, and when it is tried again.
+    /// Refused demands, and the times at which they are tried again.
     refusals: LaunchBackoff,
     /// Pools that packing was told to leave out.
     closed: BTreeMap<String, ClosedPool>,
@@ -124,7 +124,7 @@ pub struct Launcher {
     opening: Option<SpawnHandle>,
     /// Wakes it for orders that wait for others.
     waking: Option<SpawnHandle>,
-    /// When the queue is run again, and lost pods packed.
+    /// Alarms for the next run of the queue and for the packing of lost pods.
     alarms: Alarms,
     /// To whom launches under way tell that they fail.
     own: Option<Recipient<LaunchFails>>,
@@ -140,17 +140,17 @@ struct Queued {
     /// The packing that it comes from.
     trace: TraceContext,
     since: Timestamp,
-    /// When somebody was known to need it, by the monotonic clock.
+    /// Last time at which it was known to be needed. Monotonic.
     needed: Duration,
 }
 
 impl Queued {
-    /// Whether its claim is there already.
+    /// True if its claim exists already.
     fn is_there(&self) -> bool {
         self.order.claim.metadata.uid.is_some()
     }
 
-    /// Whether it is to be looked first who needs it yet.
+    /// True if it is to be checked first that pods still need it.
     fn is_stale(&self, now: Duration) -> bool {
         !self.is_there() && now.saturating_sub(self.needed) >= NEEDED_FOR
     }
@@ -320,7 +320,7 @@ impl Handler<Observe> for Launcher {
 }
 
 impl Launcher {
-    /// What a claim says of launches and registrations.
+    /// Learns from a claim about launches and registrations.
     fn notice(&mut self, name: &str, claim: &NodeClaim, ctx: &mut Context<Self>) {
         if self.busy.contains_key(name) {
             self.creations.seen(name, claim.metadata.uid.as_deref().unwrap_or_default());
@@ -383,8 +383,9 @@ impl Launcher {
                 }
                 trial.iter().filter(|_| at_once || end == LaunchEnd::Deleting).for_each(|trial| self.go_on(trial, ctx));
                 let again = PackNow::after(self.env.term, trace);
-                // What EC2 has said of its capacity or of the pool is known to packing by now, which will not choose it again.
-                // Any other loss may repeat itself: the pause grows, and one packing is for the pods of all that are lost by then.
+                // EC2's answers about capacity, or about the pool, are known to packing by now, which will not choose the same
+                // again. Any other loss may repeat itself: the pause grows, and one packing is for the pods of all that are lost
+                // by then.
                 let post = move |launcher: &mut Self, _: &mut _| launcher.env.post(&launcher.links.packer, again);
                 if at_once || known {
                     post(self, ctx);

@@ -1,4 +1,4 @@
-//! Whose the instances are that a launch has made or found, and launch tokens that are not the claim's own.
+//! Ownership of the instances that a launch has made or found, and launch tokens that are not the claim's own.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
 impl Launching {
-    /// Whether an instance that was found is the claim's, by its tags; if so it need not be looked up again. That it is not is
-    /// told unless it was `said`, as a launch looks every two seconds.
+    /// True if an instance that was found is the claim's, by its tags; then it need not be looked up again. If it is not, that is
+    /// reported, unless it was `said` before, as a launch looks every two seconds.
     pub fn is_own(&self, claim: &NodeClaim, found: &Instance, said: &mut BTreeSet<String>) -> bool {
         let cluster = self.env.cluster(&*self.links.cloud);
         let marks = OwnershipMarks::new(&cluster, &found.tags, &found.private_dns_name);

@@ -1,5 +1,5 @@
-//! What earlier leaders have launched and given up, as EC2 and the claims still show it: the brakes on launches go on from
-//! there. What follows from it is decided by `dovetail_core::launch_limits`.
+//! Launches and losses of earlier leaders, as EC2 and the claims still show them: the brakes on launches continue from there.
+//! `dovetail_core::launch_limits` decides by them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,9 +24,9 @@ use crate::telemetry::log_event::LogEvent;
 /// An instance that was launched longer ago is no launch that came to nothing of late.
 const COUNTS_FOR: Duration = Duration::from_secs(3600);
 
-/// What was launched before the term.
+/// Launches made before the term.
 pub struct Before {
-    /// What no claim has any more, or only one on its way out.
+    /// Launches whose claim is gone or on its way out.
     pub past: Vec<Past>,
     /// Claims that are there.
     pub present: Vec<Present>,

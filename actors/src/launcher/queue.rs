@@ -56,7 +56,7 @@ impl Launcher {
         }
     }
 
-    /// What was launched before the term is known, or waited for no longer: launches may begin.
+    /// Lets launches begin: those before the term are known, or no longer waited for.
     pub(super) fn begin(&mut self, ctx: &mut Context<Self>) {
         self.begun = true;
         self.run(ctx);
@@ -239,7 +239,7 @@ impl Launcher {
         self.env.post(&self.links.packer, PackNow::after(self.env.term, held.trace));
     }
 
-    /// Another trial of this pool and class may begin, or none is needed: what waits for that need not wait any longer.
+    /// Releases the claims that wait for this trial: another one of its pool and class may begin, or none is needed.
     pub(super) fn go_on(&mut self, trial: &PoolAndClass, ctx: &mut Context<Self>) {
         let those: Vec<_> = self
             .waiting
@@ -250,7 +250,7 @@ impl Launcher {
         self.release(those, ctx);
     }
 
-    /// These orders need not wait any longer.
+    /// Releases these orders from their wait.
     pub(super) fn release(&mut self, those: Vec<String>, ctx: &mut Context<Self>) {
         for name in those {
             if let Some(held) = self.waiting.get(&name) {

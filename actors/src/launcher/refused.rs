@@ -112,7 +112,7 @@ impl Launcher {
         self.env.emit_in(LogEvent::LaunchHeld { node_pool, reason, message }, trace);
     }
 
-    /// What a launch came to holds for others.
+    /// Applies the outcome of a launch to other claims.
     pub(super) fn learn(&mut self, name: &str, outcome: &LaunchOutcome, ctx: &mut Context<Self>) {
         let (now, jitter) = (self.env.now(), self.jitter.f64());
         let Some(demand) = self.refusals.ended(name, outcome, now, jitter) else { return };

@@ -1,4 +1,4 @@
-//! What a new leader waits for: that its watches have shown it every claim that there is. An earlier leader may have made
+//! A new leader waits here until its watches have shown it every claim that there is. An earlier leader may have made
 //! some that a watch which lags has not; planned without them, their pods would get a second node. What the watches do not
 //! show for long it tells itself.
 
@@ -28,7 +28,7 @@ const WORTH_TELLING: u32 = 3;
 /// Comes back when the cluster state has every claim of a list made now, in that version or a later one.
 pub async fn catch_up(client: Client, cluster: ToClusterWatcher, env: Env) {
     let claims = NodeClaimApi::new(Calls::new(client, env.clone(), None));
-    // What the watches have not shown of the list before, by uid.
+    // Claims of the list that the watches had not shown, by uid.
     let mut missing: BTreeSet<String> = BTreeSet::new();
     let mut backoff = Backoff::api(env.rng("catching up"));
     let mut refused = None;
@@ -70,18 +70,18 @@ pub async fn catch_up(client: Client, cluster: ToClusterWatcher, env: Env) {
     }
 }
 
-/// Whether the claim is known as it was listed, or as it became later.
+/// True if the claim is known in the listed version or a later one.
 fn knows(known: &Snapshot, listed: &NodeClaim) -> bool {
     let Some(entry) = known.claims.get(&listed.name_any()) else { return false };
     entry.claim.uid() == listed.uid() && !is_older(&entry.claim.metadata, &listed.metadata)
 }
 
-/// Whether a claim that cannot be read is known by its name.
+/// True if a claim that cannot be read is known by its name.
 fn knows_of(known: &Snapshot, listed: &Unreadable) -> bool {
     let name = listed.metadata.name.as_deref().unwrap_or_default();
     let unread =
         known.unreadable(WatchedKind::NodeClaim, name).is_some_and(|one| one.metadata.uid == listed.metadata.uid);
-    // What was made readable since the list is known as well.
+    // A claim that was made readable since the list is known as well.
     unread || known.claims.get(name).is_some_and(|entry| entry.claim.uid() == listed.metadata.uid)
 }
 

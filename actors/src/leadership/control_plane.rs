@@ -24,17 +24,17 @@ use crate::wiring::{self, ActorParts, Leading, Warm};
 
 /// No replica has led before, so there is nothing to take over.
 const FIRST_TERM: Term = Term(1);
-/// How often it is checked whether all actors are alive.
+/// Interval at which it is checked that all actors are alive.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// So many restarts within [`BUDGET_TIME`] end the replica.
+/// Number of restarts within [`BUDGET_TIME`] that ends the replica.
 const BUDGET: usize = 5;
 /// An actor that takes longer to say how it is has fallen silent.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// What is under way when the replica ends may take so long.
+/// Longest wait for calls under way when the replica ends.
 const LAST_EFFECTS: Duration = Duration::from_secs(5);
 /// Pause between two looks at whether it has ended.
 const SHORTEST_WAIT: Duration = Duration::from_millis(50);
-/// See [`BUDGET`].
+/// Period in which restarts are counted against [`BUDGET`].
 const BUDGET_TIME: Duration = Duration::from_secs(600);
 
 /// Starts the leader's actors when elected, ends them when deposed, and asks all of them how they are.
@@ -46,7 +46,7 @@ pub struct ControlPlane {
     running: Option<Running>,
     leader_term: Option<LeaderTerm>,
     backoff: Backoff,
-    /// When the leader's actors were started again, of late.
+    /// Times of recent restarts of the leader's actors. Monotonic.
     restarts: VecDeque<Duration>,
     exit: watch::Sender<Option<String>>,
 }
@@ -257,7 +257,7 @@ impl ControlPlane {
         self.restarts.push_back(now);
         let pause = self.backoff.pause();
         self.env.emit(LogEvent::Restarting { why: format!("{name} has died"), seconds: pause.as_secs_f64() });
-        // Of another term that has begun meanwhile it is for its own election to start them.
+        // If another term has begun meanwhile, its own election starts them.
         ctx.run_later(pause, move |plane, ctx| {
             if plane.running.is_none() && plane.is_in(leader_term.term()) {
                 plane.begin(leader_term, false, ctx);

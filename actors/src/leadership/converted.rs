@@ -1,4 +1,4 @@
-//! What a new leader waits for where objects are stored as v1beta1: that the API server converts them. Until the definitions name
+//! A new leader whose objects are stored as v1beta1 waits here until the API server converts them. Until the definitions name
 //! the webhook (`crate::webhook` writes that), it serves what is stored as if it were v1. What v1 does not know is missing from
 //! that, and is lost for good with the first write.
 
@@ -22,7 +22,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from
 /// Looks after which the wait is reported, and those after which it is again: about once a minute.
 const REPORTED_AFTER: u32 = 6;
 const REPORTED_EVERY: u32 = 16;
-/// What the wait comes to, and what ends it.
+/// Consequence of the wait, and its remedy.
 const REMEDY: &str = "no node is launched and none goes until then: let the webhook write the definition, or store its objects \
                       as v1 and set webhook.enabled=false";
 
@@ -50,8 +50,8 @@ pub async fn until_converted(client: &Client, env: &Env) {
     }
 }
 
-/// Whether each definition that may have objects stored as v1beta1 converts them; an error says which does not. One that is not
-/// there, or may not be read, has nothing to be waited for.
+/// True if each definition that may have objects stored as v1beta1 converts them; the error names one that does not. A definition
+/// that is missing, or may not be read, needs no wait.
 async fn all_converted(api: &LenientApi<CustomResourceDefinition>) -> Result<(), String> {
     for name in DEFINITIONS {
         let found = match api.get_opt(name).await {

@@ -28,16 +28,16 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 /// An API server that has just started does not know all roles: that something is forbidden is believed after so many.
 const BELIEVED: u32 = 6;
 
-/// What a look at the fence has shown.
+/// Result of a look at the fence.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
-    /// It stands, and goes by the Lease of this election.
+    /// The fence stands, and goes by the Lease of this election.
     Stands,
-    /// There is none, and why.
+    /// There is no fence, for this reason.
     Missing(String),
-    /// It is unknown.
+    /// The state of the fence is not known, for this reason.
     Unknown(String),
-    /// It goes by another Lease.
+    /// The fence goes by another Lease.
     Astray(String),
     /// The API server is to be asked again.
     Away(String),
@@ -100,7 +100,7 @@ where
         .map_err(|error| unread::<K>(&error.into(), name, doubts))
 }
 
-/// What it says of the fence that an object of it could not be read.
+/// Result of a look in which an object of the fence could not be read.
 fn unread<K: Resource<DynamicType = ()>>(failure: &KubeFailure, name: &str, doubts: bool) -> Seen {
     let kind = K::kind(&());
     match failure.kind {
@@ -112,7 +112,7 @@ fn unread<K: Resource<DynamicType = ()>>(failure: &KubeFailure, name: &str, doub
     }
 }
 
-/// What a binding comes to for this election.
+/// Result of a look at a binding, for this election.
 fn bound_by(binding: &ValidatingAdmissionPolicyBinding, settings: &Settings) -> Seen {
     let (name, spec) = (&settings.fence_name, binding.spec.clone().unwrap_or_default());
     if !spec.validation_actions.unwrap_or_default().iter().any(|action| action == "Deny") {
@@ -180,13 +180,13 @@ pub async fn stand_behind(client: &Client, leader_term: &LeaderTerm, env: &Env) 
     }
 }
 
-/// What a dry run that did not pass says.
+/// Result of a dry run that did not pass.
 enum Tried {
-    /// Not yet.
+    /// The dry run has to be repeated.
     Again(String),
     /// A newer term has begun.
     Succeeded,
-    /// It is not the fence that refuses: a webhook that takes no dry runs, a role, a schema.
+    /// The refusal is not the fence's: a webhook that takes no dry runs, a role, a schema.
     Cannot(String),
 }
 

@@ -53,7 +53,7 @@ pub struct Leader {
     election: Election,
     leader_term: Option<LeaderTerm>,
     reported_holder: Option<String>,
-    /// Why the Lease was ignored when that was last reported.
+    /// Reason last reported for ignoring the Lease.
     distrusted: Option<Distrust>,
     released: bool,
     rng: fastrand::Rng,
@@ -64,14 +64,14 @@ pub struct Leader {
     next: Option<SpawnHandle>,
     /// Rings at the deadline of the term.
     deadline: Option<SpawnHandle>,
-    /// It has tried to take the Lease: an answer that was lost may hide that it has it.
+    /// True after an attempt to take the Lease: a lost answer may hide that it succeeded.
     tried: bool,
     /// Calls that failed in a row, and why the last one did.
     failures: u32,
     failed: String,
     /// Writes that failed since one was done, or since none was due.
     unwritten: u32,
-    /// How wrong the clock was when that was last said.
+    /// Skew of the clock as last reported.
     skew: i8,
 }
 
@@ -145,7 +145,7 @@ impl Handler<Changed> for Leader {
     type Result = ();
 
     fn handle(&mut self, _: Changed, ctx: &mut Self::Context) {
-        // What is heard is where to look, not what is there: it may be old by now.
+        // A message only starts a look: its contents may be old by now.
         if self.busy.get() {
             self.heard = true;
         } else {
@@ -293,7 +293,7 @@ impl Leader {
         }
         let alarm = ctx.run_later(left, |leader, _| {
             leader.deadline = None;
-            // Who has given the Lease back has said so, and its term is over.
+            // A replica that has given the Lease back has reported it, and its term is over.
             if leader.released {
                 return;
             }
@@ -327,7 +327,7 @@ impl Leader {
         }));
     }
 
-    /// What a call came to; why it failed is kept, and told once when it goes on.
+    /// Handles the outcome of a call; a failure's reason is kept, and the recovery is reported once.
     fn heard_of_lease(&mut self, answer: Result<LeaseInput, CallFailure>) -> LeaseInput {
         let what = format!("asking for lease {}", self.env.settings.lease_name);
         match answer {

@@ -29,7 +29,7 @@ impl LeaseObject {
         Self { client, requests, name: name.to_owned() }
     }
 
-    /// As it stands; `None` where there is no such object.
+    /// Reads the Lease; `None` if there is none.
     ///
     /// # Errors
     /// The API server's refusal, or none answers.
@@ -74,7 +74,7 @@ fn bytes(body: &Value) -> kube::Result<Vec<u8>> {
     serde_json::to_vec(body).map_err(Error::SerdeError)
 }
 
-/// What an order says, as an object or a merge patch.
+/// JSON of a Lease write, as an object or a merge patch.
 pub fn body(order: &LeaseWrite, name: &str, identity: &str, settings: &LeaseSettings, now: Timestamp) -> Value {
     let mark = if order.origin() == TermOrigin::Vacant { annotations::LEASE_VACANT } else { annotations::LEASE_LED };
     let now = format!("{now:.6}");
@@ -93,12 +93,12 @@ pub fn body(order: &LeaseWrite, name: &str, identity: &str, settings: &LeaseSett
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec})
 }
 
-/// Who holds it; empty when it was released.
+/// Holder of the Lease; empty when it was released.
 pub fn holder(lease: &Value) -> &str {
     lease["spec"]["holderIdentity"].as_str().unwrap_or_default()
 }
 
-/// What the election looks at.
+/// View of the Lease for the election.
 pub fn view(lease: &Value, settings: &LeaseSettings, now: Timestamp) -> LeaseView {
     let spec = &lease["spec"];
     let whole = |field: &str| spec[field].as_u64().unwrap_or(0);
@@ -119,7 +119,7 @@ pub fn view(lease: &Value, settings: &LeaseSettings, now: Timestamp) -> LeaseVie
     }
 }
 
-/// Whether a time says that a Lease is old, or nothing: it lies ahead, or is no time.
+/// True if the renewal time shows an old Lease, or shows nothing: it lies ahead, or is no time.
 fn is_stale(renewed: &str, longest: Duration, now: Timestamp) -> bool {
     let Ok(renewed) = renewed.parse::<Timestamp>() else { return true };
     let signed = |duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);

@@ -13,11 +13,11 @@ pub struct Elected {
     pub leader_term: LeaderTerm,
 }
 
-/// It no longer does. Fact.
+/// This replica no longer leads. Fact.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Deposed {
-    /// Why.
+    /// Reason in words.
     pub why: String,
 }
 

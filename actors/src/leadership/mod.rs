@@ -1,4 +1,4 @@
-//! Who leads, and what a replica runs while it does.
+//! Leader election, and the actors that a replica runs while it leads.
 
 mod catch_up;
 pub mod control_plane;

@@ -1,4 +1,4 @@
-//! What `catalogue` hears.
+//! Messages that `catalogue` receives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::{TraceContext, WorldChanged};
 /// catalogue has been read once. Query.
 #[derive(Clone, Debug)]
 pub struct InstanceTypesFor {
-    /// As the API server has them now; each is answered under its name.
+    /// Classes as the API server has them now; each is answered under its name.
     pub classes: Vec<Arc<EC2NodeClass>>,
     /// Nothing else is left: what was refused more than three minutes ago counts as available, however long that is believed.
     pub last_resort: bool,
 }
 
 impl InstanceTypesFor {
-    /// What may be asked for now.
+    /// Query for the offerings that may be requested now.
     pub fn new(classes: Vec<Arc<EC2NodeClass>>) -> Self {
         Self { classes, last_resort: false }
     }
@@ -37,7 +37,7 @@ impl Message for InstanceTypesFor {
 #[derive(Clone, Debug, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct Refused {
-    /// What it refused.
+    /// Offerings that it refused.
     pub refusals: Vec<OfferingRefusal>,
     /// Trace of the launch, or of the interruption.
     pub trace: TraceContext,
@@ -46,7 +46,7 @@ pub struct Refused {
 /// The subnets that EC2 lately had no address in. Query.
 #[derive(Clone, Copy, Debug)]
 pub struct FullSubnets {
-    /// Those of the last three minutes alone.
+    /// True for subnets of the last three minutes only.
     pub last_resort: bool,
 }
 
@@ -80,7 +80,7 @@ pub struct ReservationTakenBack {
     pub id: String,
 }
 
-/// Who hears on the leader that packing may come out differently. Order.
+/// Subscribes the leader's actor that is told when packing may come out differently. Order.
 #[derive(Clone, Message)]
 #[rtype(result = "()")]
 pub struct CatalogueAttach(pub Recipient<WorldChanged>);

@@ -1,4 +1,4 @@
-//! What `cluster_watcher` hears and says.
+//! Messages that `cluster_watcher` receives and sends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use kube_runtime::watcher::Event;
 
 use super::{Term, WorldChanged};
 
-/// What the watch on pods says, passed on whole. Fact, from `pod_watcher`.
+/// An event of the watch on pods, passed on whole. Fact, from `pod_watcher`.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct PodSeen(pub Arc<Event<Pod>>);
@@ -85,11 +85,11 @@ impl Message for TakeObserved {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct WatchFailed {
-    /// What it watches.
+    /// Plural name of the watched kind.
     pub kind: &'static str,
-    /// It is asked for again after that.
+    /// Pause until the watch is requested again.
     pub pause: Duration,
-    /// What the API server, or the way there, has said.
+    /// Error of the API server or of the way there.
     pub error: String,
 }
 
@@ -97,18 +97,18 @@ pub struct WatchFailed {
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct WatchRuns {
-    /// What it watches.
+    /// Plural name of the watched kind.
     pub kind: &'static str,
 }
 
-/// How an object that cannot be read has come.
+/// Ways in which a watch shows an object that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
     /// In a list that is not at its end.
     Listed,
-    /// It is there or has changed.
+    /// The object is there or has changed.
     Changed,
-    /// It is gone.
+    /// The object is gone.
     Gone,
 }
 
@@ -116,13 +116,13 @@ pub enum Came {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct NotRead {
-    /// Of which kind it was read as.
+    /// Kind that it was read as.
     pub kind: WatchedKind,
-    /// What its watch is called.
+    /// Name of its watch.
     pub watch: &'static str,
-    /// What could be read of it.
+    /// Readable part of the object.
     pub object: Box<Unreadable>,
-    /// How it has come.
+    /// Way in which the watch has shown it.
     pub came: Came,
 }
 
@@ -132,7 +132,7 @@ pub struct NotRead {
 pub struct CannotUse {
     /// Its kind: [`WatchedKind::NodePool`] or [`WatchedKind::NodeClass`].
     pub kind: WatchedKind,
-    /// What could be read of it.
+    /// Readable part of the object.
     pub object: Arc<Unreadable>,
 }
 
@@ -174,7 +174,7 @@ pub struct NodeGone {
 pub struct PoolChanged {
     /// Name of the NodePool.
     pub name: String,
-    /// As it is now; `None` when it is gone.
+    /// The pool as it is now; `None` when it is gone.
     pub pool: Option<Arc<NodePool>>,
 }
 
@@ -184,7 +184,7 @@ pub struct PoolChanged {
 pub struct ClassChanged {
     /// Name of the EC2NodeClass.
     pub name: String,
-    /// As it is now; `None` when it is gone.
+    /// The class as it is now; `None` when it is gone.
     pub class: Option<Arc<EC2NodeClass>>,
 }
 
@@ -192,9 +192,9 @@ pub struct ClassChanged {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub enum NodeUnused {
-    /// It is not.
+    /// The pods will not use the node.
     NotUsed(NotUsed),
-    /// Not yet.
+    /// The pods wait for a taint of the node to go.
     AwaitsTaint(TaintAwaited),
 }
 
@@ -208,25 +208,25 @@ pub struct ClusterChanged;
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Attach {
-    /// Who hears of claims.
+    /// Recipients of claims.
     pub claims: Vec<Recipient<ClaimChanged>>,
-    /// Who hears of claims that are gone.
+    /// Recipients of claims that are gone.
     pub claims_gone: Vec<Recipient<ClaimGone>>,
-    /// Who hears of Nodes.
+    /// Recipients of Nodes.
     pub nodes: Vec<Recipient<NodeChanged>>,
-    /// Who hears of Nodes that are gone.
+    /// Recipients of Nodes that are gone.
     pub nodes_gone: Vec<Recipient<NodeGone>>,
-    /// Who hears of pools.
+    /// Recipient of pools.
     pub pools: Recipient<PoolChanged>,
-    /// Who hears of classes.
+    /// Recipient of classes.
     pub classes: Recipient<ClassChanged>,
-    /// Who hears of pools and classes that cannot be read.
+    /// Recipient of pools and classes that cannot be read.
     pub unusable: Recipient<CannotUse>,
-    /// Who hears that packing may come out differently now.
+    /// Recipient of changes after which packing may come out differently.
     pub world: Recipient<WorldChanged>,
-    /// Who hears that disruption may.
+    /// Recipient of changes after which disruption may.
     pub disruption: Recipient<ClusterChanged>,
-    /// Who hears of nodes that are not used.
+    /// Recipient of nodes that are not used.
     pub unused: Recipient<NodeUnused>,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix::Message;
 use k8s_openapi::api::core::v1::ObjectReference;
 
-/// Whose event it is; what is empty is left out.
+/// Reference to an event's object; empty parts are left out.
 pub fn reference(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> ObjectReference {
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     ObjectReference {
@@ -22,17 +22,17 @@ pub fn reference(api_version: &str, kind: &str, namespace: &str, name: &str, uid
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Record {
-    /// Whose event.
+    /// Object of the event.
     pub object: ObjectReference,
-    /// Whether it is a Warning.
+    /// True for a Warning, false for a Normal event.
     pub warning: bool,
     /// Reason, as in core spec 7.2.
     pub reason: &'static str,
-    /// What to say.
+    /// Text of the event.
     pub message: String,
-    /// How long the same is not said again.
+    /// Time during which the same event is not repeated.
     pub quiet: Duration,
-    /// What it is the same for, where that is more than its object.
+    /// Group of objects that share the quiet time; the event's object alone when `None`.
     pub quiet_for_all_of: Option<String>,
 }
 
@@ -54,12 +54,12 @@ impl Record {
         Self { warning: true, ..Self::normal(object, reason, message) }
     }
 
-    /// The same with another quiet time.
+    /// The same event with another quiet time.
     pub fn quiet_for(self, quiet: Duration) -> Self {
         Self { quiet, ..self }
     }
 
-    /// The same, said at one of the objects of that name for all: its quiet time holds for the others too.
+    /// The same event for a whole group: said at one of the objects, its quiet time holds for the others too.
     pub fn once_for_all_of(self, objects: impl Into<String>) -> Self {
         Self { quiet_for_all_of: Some(objects.into()), ..self }
     }

@@ -1,4 +1,4 @@
-//! What is heard of instances.
+//! Message about the instances that the cloud lists.
 
 use std::sync::Arc;
 

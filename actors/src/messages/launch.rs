@@ -1,4 +1,4 @@
-//! What `packer`, `disruptor` and `registrar` send to `launcher`, and what it sends about refused launches.
+//! Messages from `packer`, `disruptor` and `registrar` to `launcher`, and its own about refused launches.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{Term, TraceContext};
 pub struct LaunchClaims {
     /// The leader's term.
     pub term: Term,
-    /// What to launch.
+    /// Claims to launch.
     pub orders: Vec<LaunchOrder>,
     /// Trace of the batch.
     pub trace: TraceContext,
@@ -41,9 +41,9 @@ pub struct CameToNothing {
 pub struct LaunchOrder {
     /// The claim; without uid while it is to be created.
     pub claim: NodeClaim,
-    /// How many pods are planned on it.
+    /// Number of pods planned on it.
     pub pods: usize,
-    /// What it asks for, as far as refusals of others say something about it; not of a claim that is there.
+    /// Demand, as far as refusals of other claims bear on it; `None` for a claim that exists already.
     pub demand: Option<Demand>,
 }
 
@@ -55,7 +55,7 @@ pub struct LaunchFails {
     pub claim: String,
     /// Reason of its condition.
     pub reason: &'static str,
-    /// EC2's words.
+    /// Error in EC2's words.
     pub words: String,
     /// Trace of the launch.
     pub trace: TraceContext,
@@ -65,6 +65,6 @@ pub struct LaunchFails {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct ClosedPools {
-    /// By name.
+    /// Closed pools by name.
     pub closed: BTreeMap<String, ClosedPool>,
 }

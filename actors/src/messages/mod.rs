@@ -1,4 +1,4 @@
-//! What actors say to one another. Each message says whether it is a fact, an order or a query: an order's name is an
+//! Messages between actors. Each says whether it is a fact, an order or a query: an order's name is an
 //! imperative, a fact's name says what is or what has happened. A message that starts or continues work carries its
 //! trace and, where a leader says it, the term; one of an older term is dropped. [`crate::wiring`] has who sends what to whom.
 

@@ -1,4 +1,4 @@
-//! What leads to a packing, and what it tells of the pods that it has placed.
+//! Messages that lead to a packing, and those about the pods that it has placed.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use super::{Term, TraceContext};
 pub struct Batch {
     /// The leader's term.
     pub term: Term,
-    /// Uids.
+    /// Uids of the pods.
     pub pods: Vec<String>,
-    /// How long the window was open.
+    /// Time that the window was open.
     pub waited: Duration,
     /// Trace of the first pod, and the span of the window.
     pub trace: TraceContext,
@@ -56,9 +56,9 @@ pub enum WorldChanged {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Planned {
-    /// Where.
+    /// Node or claim that the pods are expected on.
     pub target: dovetail_core::cluster_state::NominationTarget,
-    /// Uids.
+    /// Uids of the pods.
     pub pods: Vec<String>,
     /// Trace of the batch.
     pub trace: TraceContext,

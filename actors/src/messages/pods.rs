@@ -1,4 +1,4 @@
-//! What `pod_watcher` says.
+//! Messages from `pod_watcher`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::TraceContext;
 
-/// What the watch of Pods is called in `NotRead`, `WatchFailed` and `WatchRuns`.
+/// Name of the watch of Pods in `NotRead`, `WatchFailed` and `WatchRuns`.
 pub const PODS: &str = "pods";
 
 /// A pod waits for a node that does not exist. Fact, to `batcher`.
@@ -21,7 +21,7 @@ pub struct PodPending {
     pub namespace: String,
     /// Trace that starts with it.
     pub trace: TraceContext,
-    /// How long it had waited when this leader's actors began; nothing where it has begun since.
+    /// Time that it had waited when this leader's actors began; `None` if its wait began later.
     pub waited: Option<Duration>,
 }
 
@@ -39,9 +39,9 @@ pub struct PodGone {
 pub struct PodBound {
     /// `metadata.uid` of the Pod.
     pub uid: String,
-    /// Where.
+    /// Name of the pod's Node.
     pub node: String,
-    /// Who it is, and since when it waited.
+    /// The pod, and the start of its wait.
     pub waited: Arc<WaitingPod>,
 }
 
@@ -52,9 +52,9 @@ pub struct WaitingPod {
     pub name: String,
     /// `metadata.namespace` of the Pod.
     pub namespace: String,
-    /// When it was first seen to wait.
+    /// Time at which it was first seen to wait.
     pub since: Timestamp,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Option<Timestamp>,
     /// Trace that started with it.
     pub trace: TraceContext,
@@ -64,10 +64,10 @@ pub struct WaitingPod {
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct AttachPods {
-    /// Who hears of pending pods.
+    /// Recipient of pending pods.
     pub pending: Recipient<PodPending>,
-    /// Who hears of bound pods.
+    /// Recipients of bound pods.
     pub bound: Vec<Recipient<PodBound>>,
-    /// Who hears of pods that are gone.
+    /// Recipients of pods that are gone.
     pub gone: Vec<Recipient<PodGone>>,
 }

@@ -1,4 +1,4 @@
-//! What leads to the end of nodes: from `disruptor`, `interruption` and `janitor` to `terminator`.
+//! Messages that lead to the end of nodes: from `disruptor`, `interruption` and `janitor` to `terminator`.
 
 use actix::Message;
 use dovetail_core::disruption::RemovalReason;
@@ -12,9 +12,9 @@ use super::{Term, TraceContext};
 pub struct Remove {
     /// The leader's term.
     pub term: Term,
-    /// Which; one of the name with another uid is another and stays.
+    /// Claims to remove; a claim of the name with another uid stays.
     pub claims: Vec<ClaimRef>,
-    /// Why.
+    /// Reason for the removal.
     pub reason: RemovalReason,
     /// Trace of the decision.
     pub trace: TraceContext,
@@ -35,9 +35,9 @@ pub struct ClaimRef {
 pub struct Interrupted {
     /// The leader's term.
     pub term: Term,
-    /// Whose instance.
+    /// Claim whose instance is taken.
     pub claim: ClaimRef,
-    /// What was announced, and until when the instance runs.
+    /// Announcement, with the time until which the instance runs.
     pub notice: InterruptionNotice,
     /// Trace that starts with the announcement.
     pub trace: TraceContext,
@@ -50,9 +50,9 @@ pub struct Interrupted {
 pub struct HoldClaims {
     /// The leader's term.
     pub term: Term,
-    /// Names.
+    /// Names of the claims.
     pub claims: Vec<String>,
-    /// Whether it does, or does no longer.
+    /// true: hold these claims; false: release them.
     pub held: bool,
 }
 
@@ -61,9 +61,9 @@ pub struct HoldClaims {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Roll {
-    /// Uids.
+    /// Uids of the pods.
     pub pods: Vec<String>,
-    /// Whether they do, or do not after all.
+    /// true: these pods go by the restart; false: they do not after all.
     pub rolls: bool,
 }
 
@@ -74,8 +74,8 @@ pub struct Roll {
 pub struct MarkDeleting {
     /// The leader's term.
     pub term: Term,
-    /// Names.
+    /// Names of the claims.
     pub claims: Vec<String>,
-    /// Whether they are, or are not after all.
+    /// true: these claims are about to be deleted; false: they are not after all.
     pub deleting: bool,
 }

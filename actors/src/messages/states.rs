@@ -1,5 +1,5 @@
-//! What each actor says of itself when it is asked by [`Observe`]. Control flow reads the fields; the console, metrics and
-//! `/debug/actors` show the same as JSON, under the same names.
+//! States of the actors, as answered to [`Observe`]. Control flow reads the fields; the console, metrics and `/debug/actors` show
+//! the same as JSON, under the same names.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,11 @@ pub type Counts = BTreeMap<&'static str, u64>;
 
 macro_rules! states {
     ($($actor:ident: $variant:ident($state:ident)),+ $(,)?) => {
-        /// What one actor says.
+        /// State of one actor.
         #[derive(Clone, Debug, PartialEq, Serialize)]
         #[serde(untagged)]
         pub enum ActorState {
-            $(#[doc = concat!("Of `", stringify!($actor), "`.")] $variant($state),)+
+            $(#[doc = concat!("State of `", stringify!($actor), "`.")] $variant($state),)+
         }
 
         $(impl From<$state> for ActorState {
@@ -34,12 +34,12 @@ macro_rules! states {
             }
         })+
 
-        /// What the actors of a replica say. One that does not run, or has not answered in time, says nothing.
+        /// States of a replica's actors. An actor that does not run, or has not answered in time, is left out.
         #[derive(Clone, Debug, Default, PartialEq, Serialize)]
         pub struct ReplicaState {
-            /// Of `control_plane`, which asks the others.
+            /// State of `control_plane`, which asks the others.
             pub control_plane: ControlPlaneState,
-            $(#[doc = concat!("Of `", stringify!($actor), "`.")]
+            $(#[doc = concat!("State of `", stringify!($actor), "`.")]
             #[serde(skip_serializing_if = "Option::is_none")]
             pub $actor: Option<$state>,)+
         }
@@ -75,33 +75,33 @@ states! {
     translator: Translator(TranslatorState),
 }
 
-/// Of `control_plane`.
+/// State of `control_plane`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ControlPlaneState {
-    /// Whether the leader's actors run here.
+    /// True if the leader's actors run here.
     pub leads: bool,
-    /// How often they were started again lately.
+    /// Number of recent restarts.
     pub restarts: usize,
     /// Actors that have not answered in time.
     pub silent: Vec<&'static str>,
 }
 
-/// Of `pod_watcher`.
+/// State of `pod_watcher`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PodWatcherState {
     /// Pods that wait for a node.
     pub waiting: usize,
     /// Pods of which it is not known yet whether they do.
     pub undecided: usize,
-    /// Whether there are a leader's actors to tell of it.
+    /// True if there are a leader's actors to send pods to.
     pub speaks: bool,
 }
 
-/// Of `cluster_watcher`.
+/// State of `cluster_watcher`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterWatcherState {
-    /// Whether every kind has been listed once.
+    /// True once every kind has been listed.
     pub synced: bool,
     /// Pods.
     pub pods: usize,
@@ -121,7 +121,7 @@ pub struct ClusterWatcherState {
     pub not_listed: Vec<&'static str>,
     /// Watches that have failed for long, by kind.
     pub watches_failing: BTreeMap<&'static str, WatchFailing>,
-    /// How many objects cannot be read, by kind.
+    /// Number of objects that cannot be read, by kind.
     pub unreadable: BTreeMap<String, usize>,
     /// Some of them.
     pub unreadable_objects: Vec<UnreadableObject>,
@@ -143,17 +143,17 @@ pub struct UnreadableObject {
     pub kind: String,
     /// Its namespace and name.
     pub object: String,
-    /// Why it cannot be read.
+    /// Reason why it cannot be read.
     pub why: String,
 }
 
-/// Of `catalogue`.
+/// State of `catalogue`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogueState {
     /// Instance types that the region has.
     pub instance_types: usize,
-    /// How often types and prices have been read.
+    /// Number of reads of types and prices.
     pub reads: u64,
     /// Offerings that were refused lately.
     pub unavailable: usize,
@@ -163,7 +163,7 @@ pub struct CatalogueState {
     pub spot_age_seconds: Option<u64>,
 }
 
-/// Of `recorder`.
+/// State of `recorder`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RecorderState {
     /// Events that wait to be written.
@@ -174,23 +174,23 @@ pub struct RecorderState {
     pub dropped: u64,
 }
 
-/// Of `leader`.
+/// State of `leader`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaderState {
-    /// Whether this replica holds the Lease.
+    /// True if this replica holds the Lease.
     pub leads: bool,
     /// In which term, where it does.
     pub term: Option<u64>,
-    /// Who holds the Lease; empty if unknown.
+    /// Holder of the Lease; empty if unknown.
     pub holder: String,
-    /// Why the Lease is ignored, if it is.
+    /// Reason why the Lease is ignored, if it is.
     pub refuses: Option<String>,
     /// Seconds by which the replica's wall clock is ahead of the API server's; negative where it is behind.
     pub clock_ahead_seconds: i64,
 }
 
-/// Of `batcher`.
+/// State of `batcher`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatcherState {
@@ -200,17 +200,17 @@ pub struct BatcherState {
     pub batches: u64,
 }
 
-/// Of `packer`.
+/// State of `packer`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PackerState {
-    /// Whether a packing is being computed.
+    /// True while a packing is being computed.
     pub solving: bool,
-    /// Whether another is asked for.
+    /// True if another packing is requested.
     pub queued: bool,
     /// Pods of the last packing.
     pub handled: usize,
-    /// Why pods have no place, by uid.
+    /// Reasons why pods have no place, by uid.
     pub left_over: BTreeMap<String, String>,
     /// Packings so far.
     pub packings: u64,
@@ -218,7 +218,7 @@ pub struct PackerState {
     pub failing: usize,
 }
 
-/// Of `launcher`.
+/// State of `launcher`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LauncherState {
     /// Orders that wait.
@@ -229,11 +229,11 @@ pub struct LauncherState {
     pub ends: Counts,
     /// Orders that a ceiling holds.
     pub held: u64,
-    /// Whether launches may begin.
+    /// True if launches may begin.
     pub begun: bool,
 }
 
-/// Of `registrar`.
+/// State of `registrar`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RegistrarState {
     /// NodeClaims that are followed.
@@ -248,35 +248,35 @@ pub struct RegistrarState {
     pub passed: Counts,
 }
 
-/// Of `node_class`.
+/// State of `node_class`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClassState {
-    /// Whether each EC2NodeClass is ready.
+    /// Readiness of each EC2NodeClass.
     pub classes_ready: BTreeMap<String, bool>,
-    /// Whether each NodePool is.
+    /// Readiness of each NodePool.
     pub pools_ready: BTreeMap<String, bool>,
     /// Classes and pools that cannot be read, as `RESOURCE/NAME`.
     pub unreadable: Vec<String>,
 }
 
-/// Of `translator`.
+/// State of `translator`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TranslatorState {
     /// The alpha kinds that the API server serves.
     pub watched: Vec<String>,
-    /// What became of each alpha object.
+    /// Outcome of the translation, by alpha object.
     pub reported: BTreeMap<String, String>,
-    /// Those that cannot be read, as `KIND/NAME`.
+    /// Alpha objects that cannot be read, as `KIND/NAME`.
     pub unreadable: Vec<String>,
 }
 
-/// Of `terminator`.
+/// State of `terminator`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TerminatorState {
     /// Claims and Nodes on their way out.
     pub deleting: usize,
-    /// Those of which a step is being done.
+    /// Claims and Nodes with a step under way.
     pub busy: usize,
     /// Evictions that run.
     pub evicting: usize,
@@ -284,11 +284,11 @@ pub struct TerminatorState {
     pub instances: usize,
     /// Nodes whose instances the cloud takes away.
     pub interrupted: usize,
-    /// Steps done.
+    /// Number of steps done, by kind.
     pub counts: Counts,
 }
 
-/// Of `interruption`.
+/// State of `interruption`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct InterruptionState {
     /// The queue's name; empty where there is none.
@@ -303,14 +303,14 @@ pub struct InterruptionState {
     pub unknown: usize,
     /// Spot nodes whose interruptions are not received, as there is no queue, or it cannot be read.
     pub unheard: usize,
-    /// Why the queue cannot be read: the error's own name; empty while it can.
+    /// Error name of a queue that cannot be read; empty while it can.
     pub lost: String,
 }
 
-/// Of `disruptor`.
+/// State of `disruptor`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DisruptorState {
-    /// How often it has looked.
+    /// Number of looks.
     pub looks: u64,
     /// Removals that wait for their validation.
     pub validating: usize,
@@ -328,16 +328,16 @@ pub struct DisruptorState {
     pub commands: usize,
 }
 
-/// Of `janitor`.
+/// State of `janitor`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct JanitorState {
     /// Number of the leader's term in which it works.
     pub term: Term,
-    /// Whether so much was collected lately that nothing more is.
+    /// True if so much was collected lately that nothing more is.
     pub braked: bool,
-    /// What was collected lately.
+    /// Number of recent collections.
     pub recent: usize,
-    /// What was collected so far, by kind.
+    /// Number of collections so far, by kind.
     pub counts: Counts,
     /// Living instances of ours that neither a NodeClaim nor a Node has, as they were listed last.
     pub unclaimed: Vec<UnclaimedInstances>,
@@ -349,36 +349,36 @@ pub struct JanitorState {
 pub struct UnclaimedInstances {
     /// The pool that they were launched for.
     pub node_pool: String,
-    /// Its class.
+    /// Class of the instances.
     pub node_class: String,
-    /// Such as `m5.large`.
+    /// Instance type, such as `m5.large`.
     pub instance_type: String,
-    /// Such as `us-east-1a`.
+    /// Zone, such as `us-east-1a`.
     pub zone: String,
     /// `spot`, `on-demand` or `reserved`.
     pub capacity_type: String,
-    /// How many there are.
+    /// Number of instances.
     pub count: usize,
 }
 
-/// Of `owner`.
+/// State of `owner`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OwnerState {
     /// NodeClaims that are known.
     pub claims: usize,
     /// Instances whose owner is being asked for.
     pub unknown: usize,
-    /// Why claims are refused, by name.
+    /// Reasons why claims are refused, by name.
     pub refused: BTreeMap<String, &'static str>,
 }
 
-/// Of `webhook`.
+/// State of `webhook`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookState {
     /// Until when the certificate counts that is served; none where none is.
     pub serves_until: Option<String>,
-    /// Why definitions are not as they should be, by name; of the leader.
+    /// Faults of the definitions, by name; known to the leader.
     pub definitions: BTreeMap<&'static str, String>,
     /// Objects that were stored anew as v1.
     pub migrated: u64,

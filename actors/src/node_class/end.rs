@@ -23,12 +23,12 @@ use crate::reading::LenientApi;
 use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
 
-/// How often a class that waits for its claims is checked.
+/// Interval at which a class that waits for its claims is checked.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// What is needed for it.
+/// Links that the end of a class needs.
 struct EndingContext {
-    /// Where instance profiles and launch templates are removed.
+    /// Cloud where instance profiles and launch templates are removed.
     cloud: Arc<dyn CloudNodeClasses>,
     /// The API server.
     calls: Calls,
@@ -76,7 +76,7 @@ impl NodeClassActor {
     }
 }
 
-/// Whether our finalizer is on it.
+/// True if our finalizer is on it.
 fn is_held(class: &EC2NodeClass) -> bool {
     class.finalizers().iter().any(|one| one == NODE_CLASS_FINALIZER)
 }
@@ -93,7 +93,7 @@ async fn end(means: EndingContext, class: Arc<EC2NodeClass>) -> Result<Vec<Strin
     }
     let mut backoff = Backoff::cloud(means.env.rng(&name));
     loop {
-        // What is removed has the class's name: by now another class may have that, and what was made for it.
+        // Resources are removed by the class's name: by now another class may have that name, and resources of its own.
         if !still_goes(&means.calls, &class).await? {
             return Ok(Vec::new());
         }
@@ -133,7 +133,7 @@ async fn users(means: &EndingContext, class: &str) -> Result<Vec<String>, CallEr
     Ok(read.chain(unread).collect())
 }
 
-/// Whether the class, and no other of its name, is there and is being deleted yet.
+/// True if the class, and no other of its name, exists and is still being deleted.
 async fn still_goes(calls: &Calls, class: &EC2NodeClass) -> Result<bool, CallError> {
     let (api, name) = (LenientApi::<EC2NodeClass>::all(calls.client.clone()), class.name_any());
     match calls.run(&format!("get ec2nodeclass {name}"), || api.get(&name)).await {

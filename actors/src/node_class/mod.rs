@@ -32,10 +32,10 @@ use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 use write::resolve;
 
-/// How often it is checked whether a class has to be resolved again (aws spec 6, `AMI_REFRESH_INTERVAL`).
+/// Interval at which classes are checked for another resolution (aws spec 6, `AMI_REFRESH_INTERVAL`).
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How often a class is resolved in a row when calls fail.
+/// Attempts to resolve a class when calls fail, before the result counts as it is.
 const DOUBTS: u32 = 6;
 
 /// Resolves classes against the cloud, judges pools, writes the status of both, and ends classes.
@@ -52,14 +52,14 @@ pub struct NodeClassActor {
     busy: BTreeSet<String>,
     /// Objects whose writes fail.
     brakes: Brakes,
-    /// When objects are checked again, each once.
+    /// Alarms for the next check of objects, one for each.
     alarms: Alarms,
     reported: BTreeMap<String, (bool, String)>,
-    /// What has become of pools that Karpenter has had, until it is written and said.
+    /// Changes of pools taken over from Karpenter, until they are written and reported.
     adoptions: BTreeMap<String, AdoptionChange>,
     /// Pools and classes that cannot be read, by kind and name, with uid and reason.
     unread: BTreeMap<(WatchedKind, String), (String, String)>,
-    /// How wrong the clock was when all pools were looked at last.
+    /// Skew of the clock at the last check of all pools.
     skew: i8,
 }
 
@@ -117,7 +117,7 @@ impl Handler<ClassChanged> for NodeClassActor {
         match changed.class {
             Some(class) => {
                 self.unread.remove(&(WatchedKind::NodeClass, changed.name.clone()));
-                // What is known of one that was there before says nothing of this one.
+                // Knowledge of an earlier class of the name says nothing of this one.
                 if !is_same(&self.classes, &changed.name, &class) {
                     self.forget_class(&changed.name);
                 }
@@ -157,7 +157,7 @@ impl Handler<PoolChanged> for NodeClassActor {
 impl Handler<CannotUse> for NodeClassActor {
     type Result = ();
 
-    /// Not Ready is written where it can be, once for each reason.
+    /// Writes that the object is not Ready where it can be written, once for each reason.
     fn handle(&mut self, CannotUse { kind, object }: CannotUse, ctx: &mut Self::Context) {
         let name = object.metadata.name.clone().unwrap_or_default();
         let said = (object.metadata.uid.clone().unwrap_or_default(), object.why.clone());
@@ -199,7 +199,7 @@ impl NodeClassActor {
         self.brakes.forget(&format!("class/{name}"));
     }
 
-    /// The same of a pool.
+    /// Forgets a pool that is gone or cannot be read.
     fn forget_pool(&mut self, name: &str) {
         self.pools.remove(name);
         self.adoptions.remove(name);
@@ -354,7 +354,7 @@ impl NodeClassActor {
     }
 }
 
-/// Whether the one that is known by a name is this one, and not another that was there before or has come since.
+/// True if the object known by a name is this one, and not an earlier or a later one of that name.
 fn is_same<K: ResourceExt>(known: &BTreeMap<String, Arc<K>>, name: &str, object: &K) -> bool {
     known.get(name).is_some_and(|known| known.meta().uid == object.meta().uid)
 }

@@ -65,10 +65,10 @@ fn nothing_goes(unread: &[String]) -> String {
     format!("{}; no node of the pool is disrupted until that is mended", validity::sentence(unread))
 }
 
-/// What is wrong with a pool's spec, as events for people: reason and message.
+/// Faults of a pool's spec, as events for people: reason and message.
 pub fn complaints(pool: &NodePool) -> Vec<(&'static str, String)> {
     let known = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    // What only sums up or passes by (a class that comes after its pool) is no complaint.
+    // A reason that only sums up others, or that passes by (a class that comes after its pool), is no complaint.
     let of_class = condition(known, NODE_CLASS_READY)
         .filter(|one| one.status == FALSE && !PASSING.contains(&one.reason.as_str()))
         .map(|one| (NODE_CLASS_NOT_READY, one.message.clone()));
@@ -87,12 +87,12 @@ pub fn complaints(pool: &NodePool) -> Vec<(&'static str, String)> {
 
 /// The reason of the event that a pool's class cannot be launched from.
 const NODE_CLASS_NOT_READY: &str = "NodeClassNotReady";
-/// Why a pool's class is not ready where nothing is wrong with it.
+/// Reasons for which a pool's class is not ready though nothing is wrong with it.
 const PASSING: [&str; 2] = ["NodeClassNotFound", "NodeClassTerminating"];
 /// The reason where a class has no image of an architecture that the pool allows.
 const NO_IMAGE: &str = "ImageArchitectureMismatch";
 
-/// Which architectures the pool allows and the class's images have, where they have none in common.
+/// Message if the pool allows architectures, and the class's images have others only.
 fn image_mismatch(pool: &NodePool, class: &EC2NodeClass) -> Option<String> {
     let amis = &class.status.as_ref()?.amis;
     let of_images = amis.iter().flat_map(|ami| &ami.requirements).filter(|one| one.key == labels::ARCH);
@@ -145,7 +145,7 @@ fn class_readiness(pool: &NodePool, class: Option<&EC2NodeClass>) -> Judgement {
     }
 }
 
-/// The same for a pool whose class is there and cannot be read.
+/// Marks a pool whose class exists and cannot be read.
 pub fn of_unreadable_class(mut pool: NodePool, why: &str, now: Timestamp) -> NodePool {
     let generation = pool.metadata.generation;
     let status = pool.status.get_or_insert_default();
@@ -172,7 +172,7 @@ pub async fn write_unreadable(calls: Calls, kind: WatchedKind, object: Arc<Unrea
     };
     let patch = json!({"metadata": {"uid": object.metadata.uid}, "status": {"conditions": [condition]}});
     let name = object.metadata.name.clone().unwrap_or_default();
-    // What is answered cannot be read either.
+    // The API server's answer cannot be read either.
     if kind == WatchedKind::NodePool {
         let _ = calls.merge_status(&LenientApi::<NodePool>::all(calls.client.clone()), &name, patch).await;
     } else {

@@ -1,5 +1,5 @@
-//! What is said on a NodePool or an EC2NodeClass of its own wishes: annotations of ours that are misspelt, and fields that
-//! nothing is done about yet. Each is a condition that is there only while it has something to say.
+//! Conditions of a NodePool or an EC2NodeClass about requests that have no effect: annotations of ours that are misspelt, and
+//! fields that are not implemented. Each condition exists only while it has something to say.
 
 use dovetail_api::names::conditions::{ANNOTATIONS_KNOWN, FALSE, NOT_IMPLEMENTED, TRUE};
 use dovetail_api::unimplemented::sentence;

@@ -1,4 +1,4 @@
-//! What a class resolves to, judged and written on it.
+//! Resolution of a class: judged and written to its status.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) async fn resolve(
     let found = loop {
         let error = match cloud.resolve_node_class(&class).await {
             Ok(found) if !is_doubtful(&found) => break found,
-            // What could not be found out is no fact: a class that was ready stays so, and is looked at again.
+            // A check that failed proves nothing: a class that was ready stays so, and is looked at again.
             Ok(found) if backoff.failures() >= DOUBTS => match is_ready(&class) {
                 true => return Ok(EC2NodeClass::clone(&class)),
                 false => break found,
@@ -51,13 +51,13 @@ pub(super) async fn resolve(
     write_class(&calls, &class, judged(&class, &found, env.wall())).await
 }
 
-/// Whether a call failed rather than that something is wrong with the class.
+/// True if a call failed and nothing is known to be wrong with the class.
 pub(super) fn is_doubtful(found: &NodeClassResolution) -> bool {
     let any = |status| found.conditions.iter().any(|finding| finding.status == status);
     any(None) && !any(Some(false))
 }
 
-/// Whether the class is Ready as it stands.
+/// True if the class is Ready as it stands.
 pub(super) fn is_ready(class: &EC2NodeClass) -> bool {
     let conditions = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     condition(conditions, READY)

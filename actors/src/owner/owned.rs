@@ -1,4 +1,4 @@
-//! Whose instances are, as far as `owner` has said: kept by who acts on a claim's instance or its Node.
+//! Ownership of instances as `owner` has reported it; each actor that acts on a claim's instance or Node keeps one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use kube::ResourceExt;
 
 use crate::messages::InstanceKnown;
 
-/// Whether the instance that is written on a claim is the claim's.
+/// Ownership of the instance that is written on a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnershipVerdict {
     /// No instance is written on it.
@@ -20,17 +20,17 @@ pub enum OwnershipVerdict {
     Unknown,
     /// EC2 knows no such instance, or none yet.
     Missing,
-    /// It is.
+    /// The instance is the claim's.
     Ours,
-    /// It is not.
+    /// The instance is not the claim's.
     NotOurs(NotOwned),
 }
 
-/// Whose each instance is, as far as `owner` has said.
+/// Ownership of each instance, as `owner` has reported it.
 #[derive(Default)]
 pub struct Instances {
     known: BTreeMap<String, Option<Arc<OwnershipMarks>>>,
-    /// What each claim names, by the claim's name.
+    /// Instance named by each claim, by the claim's name.
     named: BTreeMap<String, String>,
     /// Names of claims by the instance that they name.
     naming: BTreeMap<String, BTreeSet<String>>,
@@ -81,7 +81,7 @@ impl Instances {
         self.naming.get(id).into_iter().flatten().cloned().collect()
     }
 
-    /// Whether an instance is written on some claim.
+    /// True if the instance is written on some claim.
     pub fn is_named(&self, id: &str) -> bool {
         self.naming.contains_key(id)
     }
@@ -91,7 +91,7 @@ impl Instances {
         self.known.remove(id);
     }
 
-    /// Whether the instance that is written on a claim is the claim's.
+    /// Decides if the instance that is written on a claim is the claim's.
     pub fn verdict(&self, claim: &NodeClaim) -> OwnershipVerdict {
         let Some(id) = instance_of(claim) else { return OwnershipVerdict::NoInstance };
         match self.known.get(id) {
@@ -105,14 +105,14 @@ impl Instances {
         }
     }
 
-    /// What is known of an instance; `None` while EC2 has not been heard.
+    /// Tags of an instance; `None` while EC2 has not answered.
     pub fn marks(&self, id: &str) -> Option<Option<&OwnershipMarks>> {
         self.known.get(id).map(Option::as_deref)
     }
 
-    /// Of the Nodes that carry a claim's provider ID those that are its instance's. Anybody who may create Nodes can make one with
-    /// any provider ID. So where several carry it, the one that goes by the instance's name in the VPC is it, or else the one
-    /// that has registered.
+    /// Returns the Nodes that are the claim's instance's, of those with its provider ID. Anybody who may create Nodes can make
+    /// one with any provider ID. So where several carry it, the one that goes by the instance's name in the VPC is it, or else
+    /// the one that has registered.
     pub fn own_nodes(&self, claim: &NodeClaim, mut nodes: Vec<Arc<Node>>) -> Vec<Arc<Node>> {
         if nodes.len() < 2 {
             return nodes;

@@ -36,20 +36,20 @@ use crate::packer::packing::{LeftOutPods, PackerFailures, are_left_over};
 use crate::telemetry::log_event::LogEvent;
 use request::Request;
 
-/// How often pods that wait too long for kube-scheduler are checked (core spec 0.2).
+/// Interval at which pods that wait too long for kube-scheduler are checked (core spec 0.2).
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
-/// How long the packer waits after a change, as changes come in bursts.
+/// Pause after a change before the packer packs, as changes come in bursts.
 const SETTLING_TIME: Duration = Duration::from_millis(200);
 /// Pods whose place kube-scheduler has given to others wait this long for those to whom the same happens: it is at it.
 const PLACES_LOST_PAUSE: Duration = Duration::from_secs(1);
-/// How long a packing waits for pools whose readiness is still unknown.
+/// Attempts of a packing to await pools whose readiness is unknown, [`SETTLING_TIME`] apart.
 const LONGEST_UNSETTLED: u32 = 25;
-/// How many names a log line gives.
+/// Most names that a log line gives.
 const NAMES_LISTED: usize = 20;
-/// How often at most a pod gets the event FailedScheduling (core spec 7.2).
+/// Minimum time between two FailedScheduling events of one pod (core spec 7.2).
 const FAILURE_REPEAT_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Whom the packer speaks to.
+/// Addresses that the packer sends to.
 #[derive(Clone)]
 pub struct PackerLinks {
     /// For snapshots and plans.
@@ -72,11 +72,11 @@ pub struct Packer {
     rng: fastrand::Rng,
     solving: bool,
     queued: Option<Request>,
-    /// When the packer reacts to changes, and the timer that wakes it then.
+    /// Time of the next reaction to changes, and its timer.
     settling: Option<(Duration, SpawnHandle)>,
     /// Pods whose window has closed and that are not bound yet.
     handled: BTreeSet<String>,
-    /// Those of them whose window has closed since the latest computation began, which does not know them.
+    /// Handled pods whose window closed after the latest computation began: it does not include them.
     since: BTreeSet<String>,
     /// Pods left over by the last packing, and what was said of each.
     left_over: BTreeMap<String, String>,
@@ -85,25 +85,25 @@ pub struct Packer {
     relaxed: BTreeSet<String>,
     /// Lines of the log that would repeat themselves.
     repeats: Repeats,
-    /// What packing fails with.
+    /// Pods that packing fails with.
     failures: PackerFailures,
-    /// Whether nodes were leaving when it was last looked.
+    /// True if nodes were leaving at the last look.
     deleting: bool,
     packings: u64,
     /// The price of the first plan for each pod.
     first_prices: FirstPrices,
-    /// When a packing was last compared with another policy.
+    /// Time of the last comparison of a packing with another policy. Monotonic.
     compared: Option<Duration>,
 }
 
-/// What a computation came to.
+/// Outcome of a computation.
 struct Solved {
     snapshot: Snapshot,
     planning: Planning,
     packing: Packing,
-    /// How packing failed, and what is left out for it; its own packing is above.
+    /// Failures of packing and the pods left out for them; the remaining packing is above.
     failed: Isolated,
-    /// What was left out from the start.
+    /// Pods that were left out from the start.
     held: LeftOutPods,
     solving: traces::SolveTimes,
 }
@@ -267,7 +267,7 @@ impl Packer {
         if let Some(first) = also.first().filter(|_| request.own) {
             request.trace = *first;
         }
-        // What was asked for while this was computed is in the snapshot as a rule, and leaves nothing to the next packing.
+        // Requests that came during the computation are in its snapshot as a rule, and leave nothing to the next packing.
         also.extend(request.traces().chain(self.queued.iter().flat_map(Request::traces)));
         self.tell_batch(&planning, &request);
         self.tell_skipped(&planning, &request);
@@ -299,7 +299,7 @@ impl Packer {
         self.tell_nominations(&plans, &packing, &orders);
         // The order of these sends is what keeps a pod from being planned twice: see the module.
         for (pods, target) in &expected {
-            // Of those that move, the successors are bound one day, and they are others.
+            // A pod that moves is not bound itself: its successors are, and these are other pods.
             let pods: Vec<_> = pods.iter().filter(|uid| !snapshot.is_bound(uid)).cloned().collect();
             if !pods.is_empty() {
                 self.env.post(&self.links.registrar, Planned { target: target.clone(), pods, trace: request.trace });

@@ -28,7 +28,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
 const FORGOTTEN: Duration = Duration::from_secs(60 * 60);
 /// No more classes are remembered.
 const MOST_CLASSES: usize = 1000;
-/// How many names a log line gives.
+/// Most names that a log line gives.
 const NAMES_LISTED: usize = 20;
 /// That some of a pod's preferences do not count is said once.
 const SAID_ONCE: Duration = Duration::from_secs(24 * 3600);
@@ -45,8 +45,8 @@ pub async fn pack(solver: Arc<dyn Solver>, problem: Arc<Problem>, options: Optio
     }
 }
 
-/// Whether all that is to be packed was left over by the last packing: nothing else is left for these pods, and what EC2
-/// has refused again and again is worth another call to them.
+/// True if the last packing left over all of the pods: nothing else remains for them, and offerings that EC2 has refused again
+/// and again are worth another call.
 pub fn are_left_over(to_pack: &[&Arc<PodEntry>], left_over: &BTreeSet<String>) -> bool {
     to_pack.iter().all(|entry| left_over.contains(&entry.pod.uid))
 }
@@ -66,11 +66,11 @@ struct Broken {
     example: Arc<Pod>,
     error: PackingError,
     backoff: Backoff,
-    /// When it is tried again.
+    /// Time at which it is tried again. Monotonic.
     due: Duration,
 }
 
-/// What is known of failures, told and counted.
+/// State of packing failures: held back, reported and counted.
 pub struct PackerFailures {
     env: Env,
     recorder: ToRecorder,
@@ -80,7 +80,7 @@ pub struct PackerFailures {
 }
 
 impl PackerFailures {
-    /// None yet.
+    /// No failures.
     pub fn new(env: &Env, recorder: ToRecorder) -> Self {
         Self { env: env.clone(), recorder, broken: vec![], heavy: BTreeSet::new() }
     }
@@ -93,7 +93,7 @@ impl PackerFailures {
         LeftOutPods(held.map(|one| (one.example.clone(), one.error.clone())).collect())
     }
 
-    /// How many classes are left out or on trial, for who observes.
+    /// Number of classes that are left out or on trial, for the actor's state.
     pub fn classes(&self) -> usize {
         self.broken.len()
     }
@@ -120,8 +120,8 @@ impl PackerFailures {
     fn leave_out(&mut self, problem: &Problem, one: &LeftOut, trace: TraceContext) {
         self.env.measure(&Measure::PackingFailed { cause: one.error.cause(), outcome: "left_out" });
         let pods = one.pods.iter().map(|at| &problem.pods[*at]);
-        // What was not told apart takes part in the next packing again, without what was. Where it is of one namespace and takes
-        // too many steps it waits for a while: each packing with it delays others.
+        // Pods that could not be told apart take part in the next packing again, without those that could. Pods of one namespace
+        // that take too many steps wait for a while, as each packing with them delays others.
         let together = one.of_one_namespace && matches!(one.error, PackingError::Bound { .. });
         let mut pause = Duration::ZERO;
         let mut examples: Vec<&Pod> = Vec::new();

@@ -1,4 +1,4 @@
-//! What a packing is reported as: log, events of pods and pools, metrics.
+//! Reports of a packing: log, events of pods and pools, metrics.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
 
-/// How often at most a DaemonSet gets the event DaemonSetNotCounted.
+/// Minimum time between two DaemonSetNotCounted events of one DaemonSet.
 const NOT_COUNTED_AGAIN: Duration = Duration::from_secs(60 * 60);
 
 impl Packer {
@@ -69,7 +69,7 @@ impl Packer {
         self.skipped = skipped;
     }
 
-    /// Who was in the last packing is not named again.
+    /// Reports pods that lost preferences, except those reported for the last packing.
     pub(super) fn tell_relaxed(&mut self, planning: &Planning, request: &Request) {
         let relaxed: Vec<&Pod> = planning.problem.pods.iter().filter(|pod| pod.relaxed && !pod.to_come).collect();
         let news: Vec<_> = relaxed.iter().filter(|pod| !self.relaxed.contains(&pod.uid)).collect();

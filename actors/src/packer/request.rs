@@ -1,4 +1,4 @@
-//! What a packing is asked for, and in whose trace.
+//! Request for a packing, and its trace.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::context::traces;
 use crate::messages::TraceContext;
 
-/// What a packing is asked for.
+/// Request for a packing.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
     /// The batch, if one has closed.

@@ -67,7 +67,7 @@ impl Packer {
     }
 }
 
-/// What costs how much, and what follows.
+/// Sentence on the rise of a price and its consequence.
 fn sentence(rise: &PriceRise, most: f64) -> String {
     let (now, first, times) = (rise.now, rise.first, rise.times());
     let follows = if rise.is_beyond(most) {

@@ -25,7 +25,7 @@ use crate::messages::{
 use crate::reading::LenientApi;
 use crate::telemetry::measure::Measure;
 
-/// So many pods that wait together are a burst: kube-scheduler is not given time to mark each (docs/decisions/015).
+/// Number of pods waiting together that makes a burst: kube-scheduler is not given time to mark each (docs/decisions/015).
 const BURST: usize = 20;
 
 /// Watches Pods and says which wait for a node, are bound, or are gone.
@@ -38,7 +38,7 @@ pub struct PodWatcher {
     waiting: BTreeMap<String, Arc<WaitingPod>>,
     /// Pods of which kube-scheduler has not said anything yet, by uid.
     undecided: BTreeMap<String, Arc<WaitingPod>>,
-    /// When these count as waiting all the same, the first first; some may have been decided meanwhile.
+    /// Times at which these pods count as waiting even without a mark, the first first; some may have been decided meanwhile.
     due: VecDeque<(Duration, String)>,
     /// Pods that are not ready yet, by uid, and when they were created.
     starting: BTreeMap<String, Timestamp>,

@@ -15,11 +15,11 @@ use super::{ReadObject, text};
 /// A page of a list.
 #[derive(Clone, Debug)]
 pub struct ObjectPage<K> {
-    /// What could be read.
+    /// Objects that could be read.
     pub items: Vec<K>,
-    /// What is there and could not.
+    /// Objects that exist and could not be read.
     pub unreadable: Vec<Unreadable>,
-    /// Where it goes on, if there is more.
+    /// Token of the next page, if there is more.
     pub continues: Option<String>,
 }
 
@@ -31,12 +31,12 @@ impl<K> LenientApi<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    /// Those of the whole cluster.
+    /// Access to the objects of the whole cluster.
     pub fn all(client: Client) -> Self {
         Self(kube::Api::all(client))
     }
 
-    /// Those of a namespace.
+    /// Access to the objects of one namespace.
     pub fn namespaced(client: Client, namespace: &str) -> Self
     where
         K: Resource<Scope = NamespaceResourceScope>,
@@ -44,7 +44,7 @@ where
         Self(kube::Api::namespaced(client, namespace))
     }
 
-    /// For watches.
+    /// The inner API, for watches.
     pub fn into_inner(self) -> kube::Api<ReadObject<K>> {
         self.0
     }

@@ -1,5 +1,5 @@
-//! What a type refuses and Kubernetes means one thing by: times at the range's end, whole numbers written with a point, nulls,
-//! `managedFields` of templates. Only what was refused comes here.
+//! Second reading of values that a type refuses though Kubernetes takes them with one meaning: times at the range's end, whole
+//! numbers written with a point, nulls, `managedFields` of templates. It runs only on refused texts.
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -41,7 +41,7 @@ const TIMES: [&str; 22] = [
 /// Why it is refused still.
 pub fn read_mended<K: DeserializeOwned>(text: &str, refused: &serde_json::Error) -> Result<K, String> {
     let cut = text::without_any_managed_fields(text);
-    // What is nested too deeply is refused here as well.
+    // A text that is nested too deeply is refused here as well.
     let Ok(mut value) = serde_json::from_str::<Value>(&cut) else { return Err(why(refused)) };
     mend(&mut value);
     serde_json::from_value(value).map_err(|error| why(&error))
@@ -107,7 +107,7 @@ pub fn saturated(text: &str) -> Option<String> {
 /// In whole seconds, as Kubernetes writes times.
 const LATEST: &str = "9999-12-30T22:00:00Z";
 
-/// Whether it has the form of RFC 3339.
+/// True for a text in the form of RFC 3339.
 fn is_time(text: &str) -> bool {
     let Some((date, time)) = text.split_once(['T', 't']) else { return false };
     let zone = time.find(['Z', 'z', '+', '-']).unwrap_or(time.len());

@@ -1,4 +1,4 @@
-//! What can be read of an object that cannot be read as a whole: each part by itself.
+//! Readable parts of an object that cannot be read as a whole, each read by itself.
 
 use std::collections::BTreeMap;
 

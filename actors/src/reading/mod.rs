@@ -34,14 +34,14 @@ pub use text::without_managed_fields;
 /// An object of the API server, or what could be read of it.
 #[derive(Clone, Debug)]
 pub enum ReadObject<K> {
-    /// It is read.
+    /// The object was read.
     Object(K),
-    /// It is there, and cannot be read.
+    /// The object exists and cannot be read.
     Unreadable(Box<Unreadable>),
 }
 
 impl<K> ReadObject<K> {
-    /// What was read whole.
+    /// The object, if it was read whole.
     ///
     /// # Errors
     /// What could be read of it.

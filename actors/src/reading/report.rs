@@ -13,18 +13,18 @@ use crate::telemetry::log_event::LogEvent;
 pub const REASON: &str = "Unreadable";
 /// An event says the same no sooner again.
 pub const REPEAT_INTERVAL: Duration = Duration::from_secs(3600);
-/// How many are named in [`WINDOW`], so that thousands of them do not fill the log. All are counted.
+/// Most objects that the log names within [`WINDOW`], so that thousands of them do not fill it. All are counted.
 const MOST_NAMED: usize = 100;
 const WINDOW: Duration = Duration::from_secs(60);
-/// So many are remembered to have been named.
+/// Most objects that are remembered as named.
 const MOST_REMEMBERED: usize = 10_000;
 
-/// What has been told.
+/// Memory of the reports about unreadable objects.
 #[derive(Debug, Default)]
 pub struct Reports {
-    /// Why each could not be read, by uid.
+    /// Reason for each object that was named, by uid.
     named: BTreeMap<String, String>,
-    /// When the window began, and how many it has.
+    /// Start of the window, and the number of objects named in it.
     window: (Duration, usize),
 }
 

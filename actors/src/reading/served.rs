@@ -1,4 +1,4 @@
-//! Which kinds an API server serves.
+//! Kinds that an API server serves.
 
 use std::collections::BTreeSet;
 

@@ -148,7 +148,7 @@ fn deletion_at_nonsense_time_still_counts_as_deletion() {
     assert!(read_value::<Pod>(&value).object().unwrap_err().metadata.deletion_timestamp.is_some());
 }
 
-/// What is put where something else stood.
+/// Values that tests put in place of valid ones.
 fn hostile() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(Value::Null),

@@ -74,9 +74,9 @@ fn without(text: &str, member: Range<usize>) -> String {
 pub struct JsonMember<'a> {
     /// Its name as it is written, without quotes.
     pub key: &'a str,
-    /// Where its name begins.
+    /// Offset of its name.
     key_start: usize,
-    /// Where its value is.
+    /// Range of its value.
     pub value: Range<usize>,
 }
 
@@ -119,7 +119,7 @@ fn blank_end(bytes: &[u8], from: usize) -> usize {
     from + bytes.get(from..).unwrap_or_default().iter().take_while(blank).count()
 }
 
-/// Where a string that begins here ends.
+/// Offset after the string that begins at `from`.
 fn string_end(bytes: &[u8], from: usize) -> usize {
     let mut at = from + 1;
     while let Some(byte) = bytes.get(at) {
@@ -132,7 +132,7 @@ fn string_end(bytes: &[u8], from: usize) -> usize {
     bytes.len()
 }
 
-/// Where a value that begins here ends.
+/// Offset after the value that begins at `from`.
 fn value_end(bytes: &[u8], from: usize) -> usize {
     let (mut at, mut depth) = (from, 0_usize);
     while let Some(byte) = bytes.get(at) {

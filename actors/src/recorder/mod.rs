@@ -22,14 +22,14 @@ const MOST_WAITING: usize = 1000;
 /// Quiet times remembered before those that are over are forgotten. While more than half stay, it is looked again when there are
 /// twice as many, so that a burst of new events does not go through all of them for each.
 const REPEATS_REMEMBERED: usize = 20_000;
-/// How many events Nominated are written a second at most, after a burst of twice as many (core spec 7.2).
+/// Most Nominated events per second, after a burst of twice as many (core spec 7.2).
 const NOMINATED_RATE: f64 = 5.0;
-/// How long one write may take.
+/// Timeout of one write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
-/// What could not be written may be said again after this time, however long its quiet time is.
+/// Quiet time of an event that could not be written, if its own is longer.
 const UNWRITTEN_QUIET: Duration = Duration::from_secs(120);
 
-/// What an event is told from others by: its object, reason and message.
+/// Identity of an event: its object, reason and message.
 type EventKey = (String, &'static str, String);
 
 /// Writes Kubernetes' Events: the same one seldom, and no more of them than its rates allow.
@@ -41,7 +41,7 @@ pub struct Recorder {
     writing: bool,
     /// Until when an event is not said again.
     quiet: BTreeMap<EventKey, Duration>,
-    /// How many quiet times there may be before those that are over are forgotten.
+    /// Number of quiet times above which those that are over are forgotten.
     most_quiet: usize,
     /// Tokens of the bucket for Nominated, and when it was last filled.
     nominated: (f64, Duration),
@@ -197,7 +197,7 @@ fn event_name(object: &str, number: u64) -> String {
     while !object.is_char_boundary(end) {
         end -= 1;
     }
-    // What stands before a dot ends in a letter or a digit.
+    // A name's part before a dot ends in a letter or a digit.
     let name = object[..end].trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric());
     format!("{}{number}", if name.is_empty() { "event" } else { name })
 }
@@ -238,7 +238,7 @@ pub mod object {
         reference("v1", "Namespace", "", "kube-system", "")
     }
 
-    /// A pod.
+    /// Reference to a pod.
     pub fn pod(pod: &Pod) -> ObjectReference {
         reference("v1", "Pod", &pod.namespace, &pod.name, &pod.uid)
     }
@@ -254,22 +254,22 @@ pub mod object {
         reference("v1", "Node", "", name, name)
     }
 
-    /// A Node.
+    /// Reference to a Node.
     pub fn node(node: &Node) -> ObjectReference {
         of("v1", "Node", node)
     }
 
-    /// An EC2NodeClass.
+    /// Reference to an EC2NodeClass.
     pub fn class(class: &EC2NodeClass) -> ObjectReference {
         of("karpenter.k8s.aws/v1", "EC2NodeClass", class)
     }
 
-    /// A NodePool.
+    /// Reference to a NodePool.
     pub fn pool(pool: &NodePool) -> ObjectReference {
         of("karpenter.sh/v1", "NodePool", pool)
     }
 
-    /// A NodeClaim.
+    /// Reference to a NodeClaim.
     pub fn claim(claim: &NodeClaim) -> ObjectReference {
         of("karpenter.sh/v1", "NodeClaim", claim)
     }

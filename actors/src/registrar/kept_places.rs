@@ -24,7 +24,7 @@ use crate::messages::TakeSnapshot;
 use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
 
-/// So many pods are written at once.
+/// Number of pods written at once.
 const AT_ONCE: usize = 16;
 /// While nodes are about to be ready: how often it is checked whether kube-scheduler has removed nominations.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -34,15 +34,15 @@ const READY_WITHIN: SignedDuration = SignedDuration::from_secs(120);
 const LONGEST: Duration = Duration::from_secs(2);
 /// For so long after it has joined a node may wait for others to be let in.
 pub(super) const COMES_LAST: SignedDuration = SignedDuration::from_secs(60);
-/// Where the API server forbids it, it is tried again after this time.
+/// Pause after the API server forbids nominations.
 const FORBIDDEN_FOR: Duration = Duration::from_secs(600);
 
-/// What has been written.
+/// Nominations that have been written.
 #[derive(Debug, Default)]
 pub(super) struct KeptPlaces {
     /// Nodes, by the uids of the pods nominated to them.
     written: BTreeMap<String, String>,
-    /// How often in a row it was forbidden: an API server that has just started may not know all roles yet.
+    /// Number of refusals in a row: an API server that has just started may not know all roles yet.
     forbidden: u32,
     /// Until when nothing is written, as it is forbidden.
     forbidden_until: Duration,
@@ -50,7 +50,7 @@ pub(super) struct KeptPlaces {
     looking: bool,
 }
 
-/// What an attempt came to.
+/// Outcome of an attempt to write nominations.
 #[derive(Debug, Default)]
 pub(super) struct NominationWrite {
     /// Pods, by uid, and the node that each is nominated to now; none where it was taken back.
@@ -90,7 +90,7 @@ async fn write(calls: &Calls, places: Vec<KeptPlace>) -> NominationWrite {
             }
         }
     };
-    // What was on its way when the time was over counts as not written: it says no more than the plan.
+    // A nomination whose write was under way at the timeout counts as not written: it says no more than the plan.
     let late = tokio::time::timeout(LONGEST, writing).await.is_err();
     outcome.failed |= late;
     outcome
@@ -105,7 +105,7 @@ async fn write_one(calls: &Calls, place: KeptPlace) -> (KeptPlace, Result<(), Ca
 }
 
 impl Registrar {
-    /// Whether nominations may be written now.
+    /// True if nominations may be written now.
     pub(super) fn keeps_places(&self) -> bool {
         self.kept.forbidden_until <= self.env.now()
     }

@@ -59,7 +59,7 @@ impl Registrar {
         stays.then(|| lifecycle::liveness::expired(claim, nodeless, self.env.wall())).flatten()
     }
 
-    /// What a claim lacks whose Node has had its time to get ready for pods.
+    /// Requirement that a claim lacks after its Node has had its time to get ready for pods.
     pub(super) fn uninitialized(&self, claim: &NodeClaim) -> Option<String> {
         let limit = self.env.settings.initialization_timeout?;
         lifecycle::liveness::uninitialized(claim, limit, self.env.wall())

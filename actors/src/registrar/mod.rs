@@ -39,7 +39,7 @@ use tags::AfterRegistration;
 /// Time-outs are looked for this often.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Whom the registrar speaks to.
+/// Addresses that the registrar sends to.
 #[derive(Clone)]
 pub struct RegistrarLinks {
     /// For read-your-writes.
@@ -67,7 +67,7 @@ pub struct Registrar {
     /// Names of claims by provider id.
     claim_of: BTreeMap<String, String>,
     busy: BTreeSet<String>,
-    /// Whose the claims' instances are.
+    /// Ownership of the claims' instances.
     instances: Instances,
     /// Claims that have registered and have no Node.
     nodeless: Nodeless,
@@ -75,7 +75,7 @@ pub struct Registrar {
     again: BTreeSet<String>,
     /// Claims, by uid, whose writes the API server refuses.
     refused: Brakes,
-    /// When claims, by name, are checked again after a failed write.
+    /// Alarms for the next check of claims after a failed write, by name.
     alarms: Alarms,
     /// Claims, by uid, of which it was told that they are given up, and that are there yet.
     gave_up: BTreeSet<String>,
@@ -83,7 +83,7 @@ pub struct Registrar {
     plans: BTreeMap<NominationTarget, PlanState>,
     /// Pods that are nominated to their nodes.
     kept: KeptPlaces,
-    /// What follows registration at the cloud.
+    /// Work at the cloud that follows registration.
     after: AfterRegistration,
     passed: BTreeMap<&'static str, u64>,
 }
@@ -277,7 +277,7 @@ impl Registrar {
     }
 }
 
-/// Whether this is an object that is known, and not from before what is known of it.
+/// True for an object that is known, in the known version or a later one.
 fn is_news<K: Resource>(object: &K, known: Option<&Arc<K>>) -> bool {
     known.is_some_and(|known| object.meta().uid == known.meta().uid && !is_older(object.meta(), known.meta()))
 }

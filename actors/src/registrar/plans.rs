@@ -1,4 +1,4 @@
-//! Which pods are expected where. When the last pod of a plan is bound, an event says how many each node got. Each pod gets
+//! Pods expected on nodes. When the last pod of a plan is bound, an event says how many each node got. Each pod gets
 //! a span in its own trace.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use crate::telemetry::log_event::LogEvent;
 /// A plan whose pods are not all bound.
 pub(super) struct PlanState {
     pub waiting: BTreeSet<String>,
-    /// How many pods each node got: kube-scheduler may put some on others than the plan's.
+    /// Number of pods that each node got: kube-scheduler may put some on others than the plan's.
     pub bound: BTreeMap<String, usize>,
     pub trace: TraceContext,
 }

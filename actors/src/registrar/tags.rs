@@ -28,17 +28,17 @@ use crate::messages::Wrote;
 use crate::owner::owned::OwnershipVerdict;
 use crate::telemetry::log_event::LogEvent;
 
-/// So many instances are tagged at once.
+/// Number of instances tagged at once.
 const AT_ONCE: usize = 10;
-/// How many instances one DescribeInstances asks for; they are tagged before the next: EC2 allows ten CreateTags a second.
+/// Most instances of one DescribeInstances call; they are tagged before the next: EC2 allows ten CreateTags a second.
 const MOST: usize = 100;
 /// Pauses after a failure: from one look to the next to a quarter of an hour.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
-/// How often reserved instances are checked (aws spec 6).
+/// Interval at which reserved instances are checked (aws spec 6).
 const RESERVED_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What is being done after registration, and when next.
+/// Work under way after registration, and the time of the next.
 pub(super) struct AfterRegistration {
     busy: bool,
     next: Duration,
@@ -78,12 +78,12 @@ impl AfterRegistration {
         }
     }
 
-    /// Whether a claim is tried now.
+    /// True if the claim may be tried now.
     fn tries(&self, claim: &NodeClaim, now: Duration) -> bool {
         !self.undone.hold(uid(claim), None, now)
     }
 
-    /// What was done is over, what was not waits ever longer. Answers whether an error is news.
+    /// Notes the outcome: undone work waits ever longer. Returns true if an error is news.
     fn learn(&mut self, done: &Done, now: Duration) -> bool {
         self.busy = false;
         if done.whole {
@@ -154,7 +154,7 @@ impl Registrar {
     }
 }
 
-/// Whether the claim does not say that its instance has been tagged.
+/// True if the claim does not say that its instance has been tagged.
 fn is_untagged(claim: &NodeClaim) -> bool {
     let says = |key: &str| claim.annotations().get(key).is_some_and(|value| value == "true");
     let named = claim.status.as_ref().is_some_and(|status| !status.node_name.is_empty());

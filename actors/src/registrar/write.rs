@@ -1,4 +1,4 @@
-//! What the registrar writes, and what it reports once that is written.
+//! Writes of the registrar, and the reports that follow them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl Registrar {
                     }
                 }
                 Err(CallError::Deposed) => return,
-                // What is there now, or that it is gone, comes as a change; looked at at once it would be as it was.
+                // A changed or deleted object comes as a change of its own; an immediate look would still see the old one.
                 Err(error) => {
                     let pause = registrar.pause_after(&error, &writes.claim);
                     return registrar.take_next_step_in(name, pause, ctx);
@@ -83,7 +83,7 @@ impl Registrar {
         });
     }
 
-    /// How long a claim is left alone after a call that failed: ever longer where the API server will not have it.
+    /// Pause of a claim after a failed call; ever longer if the API server refuses it.
     pub(super) fn pause_after(&mut self, error: &CallError, claim: &NodeClaim) -> Duration {
         if !error.is_refusal() {
             return AFTER_FAILURE;
@@ -92,7 +92,7 @@ impl Registrar {
         self.refused.failed(uid_of(claim), None, self.env.now(), || rng) + AFTER_FAILURE
     }
 
-    /// Whether a node that is about to be let in may wait for others: not for long after it has joined.
+    /// True if a node that is about to be let in may wait for others: not for long after it has joined.
     fn may_wait(&self, writes: &Writes) -> bool {
         let joined = writes.node.as_ref().and_then(|node| node.metadata.creation_timestamp.as_ref());
         joined.is_some_and(|joined| self.env.wall().duration_since(joined.0) < kept_places::COMES_LAST)
@@ -164,7 +164,7 @@ impl Registrar {
             return self.take_next_step_in(name, CLOCK_AGAIN, ctx);
         }
         self.busy.insert(name.clone());
-        // Where its deletion is refused this comes again, and says nothing new.
+        // If its deletion is refused, this repeats without another report.
         if self.gave_up.insert(uid_of(claim).to_owned()) {
             self.tell_give_up(claim, timeout);
         }

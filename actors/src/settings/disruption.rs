@@ -10,13 +10,13 @@ use serde::Serialize;
 
 use super::parse::{ValueRefusal, number, one_of, refuse};
 
-/// What deleting a node saves at least for each pod that moves, in parts of a mean pod's price. Where time passes a saving does not
-/// last: load comes back. `plan --consolidate`, for which none passes, takes less.
+/// Least saving of deleting a node for each pod that moves, in parts of a mean pod's price. A saving does not last, as load comes
+/// back. `plan --consolidate`, which looks at one moment, takes less.
 const LEAST_PER_POD: f64 = 1.5;
 /// For how long a command has to have paid for its moves, while demand does not rise (decision 050).
 const PAYBACK: Duration = Duration::from_secs(30 * 60);
 
-/// What consolidation keeps to, so that a cluster comes to rest (docs/consolidation.md).
+/// Limits that consolidation keeps to, so that a cluster comes to rest (docs/consolidation.md).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Churn {
     /// `CONSOLIDATION_LEAST_SAVING`: what part of the price that it replaces a move saves at least.
@@ -65,11 +65,11 @@ impl Churn {
     }
 }
 
-/// What is done about an instance of which EC2 says that it is likely to be interrupted.
+/// Ways to handle an instance that is likely to be interrupted, by EC2's word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rebalance {
-    /// It is said by an event.
+    /// An event reports it.
     #[default]
     Event,
     /// Its node is replaced, without haste.
@@ -89,7 +89,7 @@ pub fn time_from_zero(text: &str) -> Result<Duration, ValueRefusal> {
     parse_go_duration(text).or_else(|error| refuse(&error.to_string(), "a Go duration from 0s, such as 10m or 1h30m"))
 }
 
-/// So many times something, from none.
+/// Parses a factor from 0.
 pub fn factor(text: &str) -> Result<f64, ValueRefusal> {
     const ALLOWED: &str = "a number from 0, such as 1.5";
     let factor: f64 = number(text, ALLOWED)?;

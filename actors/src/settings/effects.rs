@@ -8,7 +8,7 @@ use super::table::{TABLE, Topic};
 
 /// Gates of `FEATURE_GATES` that are known and do nothing yet.
 const GATES_TO_COME: [&str; 3] = ["CapacityBuffer", "NodeOverlay", "StaticCapacity"];
-/// Those that do something.
+/// Gates that have an effect.
 const GATES_THERE: [&str; 5] =
     [super::DRIFT, super::MANY_TO_MANY, super::NODE_REPAIR, super::RESERVED_CAPACITY, super::SPOT_TO_SPOT];
 /// Gates of `AWS_FEATURE_GATES` that are known and do nothing yet.
@@ -22,7 +22,7 @@ pub fn feature_gates() -> Vec<&'static str> {
     all
 }
 
-/// Of settings as they are given, by name, what has no effect, each with why.
+/// Parts of the given settings that have no effect, by name, each with the reason.
 #[must_use]
 pub fn without_effect(given: &BTreeMap<String, String>) -> Vec<String> {
     let mut all = Vec::new();

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Which API server is asked, and how fast.
+/// Access to the API server: address and rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KubeAccess {
     /// `KUBECONFIG`; empty: where the cluster is follows from where we run.
@@ -21,7 +21,7 @@ impl Default for KubeAccess {
     }
 }
 
-/// Where the log goes and what is in it.
+/// Settings of the log: level, format, outputs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LogSettings {
     /// `LOG_LEVEL`: `debug`, `info` or `error`.
@@ -38,7 +38,7 @@ impl Default for LogSettings {
     }
 }
 
-/// How the log is written.
+/// Format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum LogFormat {
     /// For a person on a terminal, for a machine elsewhere.

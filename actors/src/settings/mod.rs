@@ -28,7 +28,7 @@ pub use parse::KubernetesVersion;
 pub use secret::{SHORTEST_TOKEN, Secret};
 pub use table::{KnownSetting, TABLE, Topic};
 
-/// How the control plane is to behave.
+/// Settings of the control plane.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Settings {
     /// `CLUSTER_NAME`.
@@ -121,7 +121,7 @@ pub struct Settings {
     pub default_instance_profile: String,
     /// `EKS_CONTROL_PLANE`.
     pub eks_control_plane: bool,
-    /// What is logged, how, and where to.
+    /// Settings of the log.
     pub log: LogSettings,
     /// `AMI_REFRESH_INTERVAL`.
     pub ami_refresh: Duration,
@@ -135,7 +135,7 @@ pub struct Settings {
     pub kubernetes_min: KubernetesVersion,
     /// `DISABLE_CLUSTER_STATE_OBSERVABILITY`.
     pub without_object_metrics: bool,
-    /// Which API server, and how fast it is asked.
+    /// Access to the API server: address and rate.
     pub kube_access: KubeAccess,
     /// `AWS_REGION`; empty: from the SDK's chain.
     pub aws_region: String,
@@ -157,14 +157,14 @@ pub struct Settings {
     pub gates: BTreeSet<String>,
 }
 
-/// What is done about a node whose instance the cloud takes away.
+/// Ways to handle a node whose instance the cloud takes away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Interruptions {
     /// Its pods get places first; it is drained when those are ready or the time requires it.
     #[default]
     Replace,
-    /// It is drained at once, as Karpenter does.
+    /// Its node is drained at once, as Karpenter does.
     Evict,
 }
 
@@ -251,11 +251,11 @@ const MANY_TO_MANY: &str = "ManyToManyConsolidation";
 pub struct SettingError {
     /// The setting's name.
     pub name: String,
-    /// What was given.
+    /// Value as given.
     pub value: String,
-    /// What is wrong.
+    /// Fault of the value.
     pub what: String,
-    /// What is allowed.
+    /// Allowed values.
     pub allowed: String,
 }
 
@@ -335,32 +335,32 @@ impl Settings {
         })
     }
 
-    /// Whether the gate `ReservedCapacity` is open.
+    /// True if the gate `ReservedCapacity` is open.
     pub fn reserved_capacity(&self) -> bool {
         self.gates.contains(RESERVED_CAPACITY)
     }
 
-    /// Whether nodes drift.
+    /// True if nodes drift.
     pub fn drift(&self) -> bool {
         self.gates.contains(DRIFT)
     }
 
-    /// Whether nodes that are unhealthy for too long are replaced.
+    /// True if nodes that are unhealthy for too long are replaced.
     pub fn node_repair(&self) -> bool {
         self.gates.contains(NODE_REPAIR)
     }
 
-    /// Whether the gate `SpotToSpotConsolidation` is open.
+    /// True if the gate `SpotToSpotConsolidation` is open.
     pub fn spot_to_spot(&self) -> bool {
         self.gates.contains(SPOT_TO_SPOT)
     }
 
-    /// Whether the gate `ManyToManyConsolidation` is open.
+    /// True if the gate `ManyToManyConsolidation` is open.
     pub fn many_to_many(&self) -> bool {
         self.gates.contains(MANY_TO_MANY)
     }
 
-    /// How long what a node class selects counts before it is asked for anew.
+    /// Time after which the objects that a node class selects are asked for anew.
     pub fn class_refresh(&self) -> Duration {
         self.ami_refresh.min(self.subnet_refresh)
     }

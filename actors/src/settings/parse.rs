@@ -14,10 +14,10 @@ use serde::Serialize;
 
 use super::{Interruptions, LogFormat, SHORTEST_TOKEN, Secret};
 
-/// Why a value is refused: the problem and what is allowed.
+/// Refusal of a value: the problem and the allowed values.
 pub type ValueRefusal = (String, String);
 
-/// Refuses.
+/// Refuses a value.
 pub fn refuse<T>(problem: &str, allowed: &str) -> Result<T, ValueRefusal> {
     Err((problem.into(), allowed.into()))
 }
@@ -175,7 +175,7 @@ pub fn filled(text: &str) -> Result<String, ValueRefusal> {
     if text.is_empty() { refuse("it is empty", "any text") } else { Ok(text.into()) }
 }
 
-/// What can be a Kubernetes object's name, or a namespace's.
+/// Parses a name that a Kubernetes object or a namespace can have.
 pub fn object_name(text: &str) -> Result<String, ValueRefusal> {
     const ALLOWED: &str = "lower case letters, digits, '-' and '.', beginning and ending with a letter or digit";
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -199,7 +199,7 @@ pub fn url(text: &str) -> Result<String, ValueRefusal> {
     refuse("it is not an absolute URL", "https://HOST[:PORT]")
 }
 
-/// As [`url`], of HTTPS, as an API server takes it of a webhook.
+/// Parses a [`url`] of HTTPS, in the form that an API server takes for a webhook.
 pub fn https_url(text: &str) -> Result<String, ValueRefusal> {
     let given = url(text)?;
     if given.is_empty() || (given.starts_with("https://") && !given.contains(['?', '#', '@'])) {
@@ -219,7 +219,7 @@ pub fn ca_bundle(text: &str) -> Result<String, ValueRefusal> {
     refuse("it is not base64", "a certificate in PEM, encoded as base64 on one line")
 }
 
-/// A number.
+/// Parses a number.
 pub fn number<T: FromStr>(text: &str, allowed: &str) -> Result<T, ValueRefusal> {
     text.parse().or_else(|_| refuse("it is not a number that fits", allowed))
 }
@@ -236,7 +236,7 @@ pub fn times(text: &str) -> Result<MaxOptionPrice, ValueRefusal> {
     MaxOptionPrice::times(number(text, ALLOWED)?).map_or_else(|| refuse("it is out of range", ALLOWED), Ok)
 }
 
-/// A fraction.
+/// Parses a fraction.
 pub fn share(text: &str) -> Result<f64, ValueRefusal> {
     const ALLOWED: &str = "a fraction from 0 and below 1, such as 0.075";
     let share: f64 = number(text, ALLOWED)?;
@@ -252,7 +252,7 @@ pub fn one_of(text: &str, allowed: &[&str]) -> Result<String, ValueRefusal> {
     }
 }
 
-/// `PREFERENCE_POLICY`.
+/// Parses `PREFERENCE_POLICY`.
 pub fn preferences(text: &str) -> Result<PreferencePolicy, ValueRefusal> {
     match one_of(text, &["Respect", "Ignore"])?.as_str() {
         "Ignore" => Ok(PreferencePolicy::Ignore),
@@ -260,7 +260,7 @@ pub fn preferences(text: &str) -> Result<PreferencePolicy, ValueRefusal> {
     }
 }
 
-/// `MIN_VALUES_POLICY`.
+/// Parses `MIN_VALUES_POLICY`.
 pub fn min_values(text: &str) -> Result<MinValuesPolicy, ValueRefusal> {
     match one_of(text, &["Strict", "BestEffort"])?.as_str() {
         "BestEffort" => Ok(MinValuesPolicy::BestEffort),
@@ -268,7 +268,7 @@ pub fn min_values(text: &str) -> Result<MinValuesPolicy, ValueRefusal> {
     }
 }
 
-/// `INTERRUPTION`.
+/// Parses `INTERRUPTION`.
 pub fn interruptions(text: &str) -> Result<Interruptions, ValueRefusal> {
     match one_of(text, &["replace", "evict"])?.as_str() {
         "evict" => Ok(Interruptions::Evict),
@@ -290,12 +290,12 @@ pub fn policy(text: &str) -> Result<Policy, ValueRefusal> {
     Policy::named(text).or(groups).ok_or_else(refusal)
 }
 
-/// `ADOPT_AS`.
+/// Parses `ADOPT_AS`.
 pub fn adopt_as(text: &str) -> Result<AdoptAs, ValueRefusal> {
     AdoptAs::parse(text).ok_or_else(|| ("it names no way of taking pools over".into(), adoption::ALLOWED.into()))
 }
 
-/// `LOG_FORMAT`.
+/// Parses `LOG_FORMAT`.
 pub fn log_format(text: &str) -> Result<LogFormat, ValueRefusal> {
     match one_of(text, &["auto", "text", "json"])?.as_str() {
         "text" => Ok(LogFormat::Text),

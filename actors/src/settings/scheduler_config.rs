@@ -97,7 +97,7 @@ fn wrong_with(one: &Constraint) -> Option<String> {
         .or_else(|| policy("nodeTaintsPolicy", &one.node_taints_policy))
 }
 
-/// Whether a text is the key of a label: a name of 63 characters at most, after a DNS name and a slash if any.
+/// True if a text is the key of a label: a name of 63 characters at most, after a DNS name and a slash if any.
 fn is_qualified(key: &str) -> bool {
     let (prefix, name) = key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     let edge = |text: &str| {

@@ -11,10 +11,10 @@ use super::parse::{
 };
 use super::scheduler_config::scheduler_config;
 
-/// What a setting is about.
+/// Topics of the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
-    /// Which cluster.
+    /// The cluster to manage.
     Cluster,
     /// AWS.
     Aws,
@@ -31,7 +31,7 @@ pub enum Topic {
 }
 
 impl Topic {
-    /// As a heading.
+    /// The topic as a heading.
     pub fn heading(self) -> &'static str {
         match self {
             Self::Cluster => "Cluster",
@@ -48,19 +48,19 @@ impl Topic {
 /// Sets a setting from its text.
 pub type Setter = fn(&mut Settings, &str) -> Result<(), ValueRefusal>;
 
-/// A setting.
+/// A setting by its name.
 pub struct KnownSetting {
-    /// What it is about.
+    /// Topic of the setting.
     pub topic: Topic,
     /// Its name in the environment.
     pub name: &'static str,
-    /// What its value is, in a word: `DURATION`.
+    /// Kind of its value, in a word: `DURATION`.
     pub value: &'static str,
     /// Its default as text.
     pub default: &'static str,
-    /// What it is for.
+    /// Purpose of the setting.
     pub what: &'static str,
-    /// Sets it.
+    /// Parses a value and sets it.
     pub set: Setter,
 }
 
@@ -70,7 +70,7 @@ impl KnownSetting {
         self.name.to_ascii_lowercase().replace('_', "-")
     }
 
-    /// Whether it is on or off, so that the flag alone means `true`.
+    /// True for an on-off setting, whose flag alone means `true`.
     pub fn is_boolean(&self) -> bool {
         self.value == BOOL
     }

@@ -1,4 +1,4 @@
-//! Where log events go: the log in production, the timeline of a simulation, the terminal of a sandbox.
+//! Destinations of log events: the log in production, the timeline of a simulation, the terminal of a sandbox.
 
 use serde::Serialize;
 
@@ -6,12 +6,12 @@ use crate::telemetry::log_event::{Level, LogEvent};
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::Span;
 
-/// One happening.
+/// One log event with its context.
 #[derive(Clone, Debug, Serialize)]
 pub struct JournalEntry {
-    /// Who tells it.
+    /// Actor that emits it.
     pub actor: &'static str,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub log_event: LogEvent,
     /// Trace that it belongs to, 32 hex digits; empty when to none.
@@ -28,10 +28,10 @@ fn is_zero(term: &u64) -> bool {
 
 /// Takes log events; must not wait.
 pub trait Journal: Send + Sync {
-    /// Takes one.
+    /// Records an event.
     fn record(&self, entry: &JournalEntry);
 
-    /// Whether spans are exported; otherwise none is made.
+    /// True if spans are exported; otherwise none is made.
     fn traces(&self) -> bool {
         false
     }
@@ -66,7 +66,7 @@ impl Journal for LogJournal {
 pub struct MemoryJournal(std::sync::Mutex<Vec<JournalEntry>>, std::sync::Mutex<Vec<Span>>);
 
 impl MemoryJournal {
-    /// What has been told so far.
+    /// Events recorded so far.
     pub fn entries(&self) -> Vec<JournalEntry> {
         self.0.lock().map(|entries| entries.clone()).unwrap_or_default()
     }
@@ -76,7 +76,7 @@ impl MemoryJournal {
         self.1.lock().map(|spans| spans.clone()).unwrap_or_default()
     }
 
-    /// How often an event has been told.
+    /// Number of times that an event was recorded.
     pub fn count(&self, event: &str) -> usize {
         self.entries().iter().filter(|entry| entry.log_event.event() == event).count()
     }

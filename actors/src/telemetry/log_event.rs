@@ -9,7 +9,7 @@ use serde::Serialize;
 pub enum Level {
     /// Details for debugging.
     Debug,
-    /// What happened.
+    /// A normal event.
     Info,
     /// Something is wrong, and Dovetail continues.
     Warn,
@@ -22,7 +22,7 @@ pub enum Level {
 pub struct Names {
     /// The first names.
     pub named: Vec<String>,
-    /// How many more there are.
+    /// Number of further names.
     #[serde(skip_serializing_if = "is_zero")]
     pub others: usize,
 }
@@ -68,7 +68,7 @@ macro_rules! log_events {
                 match self { $(Self::$name { .. } => Level::$level,)* }
             }
 
-            /// All names.
+            /// Names of all events.
             pub const EVENTS: &'static [&'static str] = &[$($event),*];
         }
 
@@ -88,13 +88,13 @@ log_events! {
     Standby "standby" Info { holder: String } => if holder.is_empty() { String::from("standing by") } else { format!("standing by, {holder} leads") };
     /// This replica leads.
     Elected "elected" Info { lease: String } => format!("elected by lease {lease}");
-    /// It no longer does.
+    /// This replica no longer leads.
     Deposed "deposed" Info { why: String } => format!("deposed: {why}");
     /// The Lease has values that no leader writes, or is not renewed and has a duration of years.
     LeaseRefused "lease_refused" Error { lease: String, why: String } => format!("ignores lease {lease} as it is written: {why}");
     /// A replica's wall clock is wrong.
     ClockSkewed "clock_skewed" Error { seconds: i64, message: String } => format!("the clock of this replica is {message}");
-    /// It is right again.
+    /// The clock is right again.
     ClockRight "clock_right" Info {} => String::from("the clock of this replica agrees with the API server's again");
     /// Only the Lease's deadline stops an old leader.
     NoFence "no_fence" Error { why: String } => format!("the API server does not reject writes of old leaders: {why}; only the Lease's deadline stops them");
@@ -206,7 +206,7 @@ log_events! {
     StatusForbidden "status_forbidden" Warn { error: String } => format!("the status of instances is no longer read until the next leader: {error}");
     /// A Node has registered.
     Registered "registered" Info { node_claim: String, node: String, provider_id: String } => format!("registered node {node} of nodeclaim {node_claim}");
-    /// It came without its guard taint.
+    /// A node came without its guard taint.
     GuardMissing "guard_missing" Error { node_claim: String, node: String } => format!("node {node} joined without the taint karpenter.sh/unregistered");
     /// A Node is ready for pods.
     Initialized "initialized" Info { node_claim: String, node: String, allocatable: String } => format!("initialized node {node} of nodeclaim {node_claim}");
@@ -242,10 +242,10 @@ log_events! {
     /// Pods stay until the places for their successors are ready.
     AwaitingPlaces "awaiting_places" Info { node: String, node_claim: String, pods: usize, names: Names, until: String } =>
         format!("node {node} waits for the places of {pods} pod(s), until {until} at the latest: {names}");
-    /// They go without.
+    /// The pods of a drained node go without places.
     PlacesGivenUp "places_given_up" Info { node: String, pods: usize, names: Names } =>
         format!("no longer waits for the places of {pods} pod(s) of node {node}, which are evicted: {names}");
-    /// What has held a drain for a minute, and what can be done about it.
+    /// A drain has been held up for a minute, with the remedy.
     DrainBlocked "drain_blocked" Warn { node: String, node_claim: String, pods: usize, why: Names, remedy: String } =>
         format!("node {node} cannot be drained, {pods} pod(s) hold it: {why}; to end that, {remedy}");
     /// A Deployment was restarted, as its pods ask for, so that they leave a node.
@@ -292,12 +292,12 @@ log_events! {
     /// A node class is being deleted and still in use.
     NodeClassWaits "node_class_waits" Info { node_class: String, node_claims: Names } =>
         format!("node class {node_class} is being deleted and waits for nodeclaims {node_claims}");
-    /// What was made for a node class has been removed, and it is gone.
+    /// A node class is gone, and the resources made for it are removed.
     NodeClassDeleted "node_class_deleted" Info { node_class: String } => format!("deleted node class {node_class}, its launch templates and its instance profile");
     /// A pool has become usable or ceased to be.
     NodePool "node_pool" Info { node_pool: String, ready: bool, why: String } =>
         if *ready { format!("nodepool {node_pool} is ready") } else { format!("nodepool {node_pool} is not ready: {why}") };
-    /// What a Provisioner or an AWSNodeTemplate means in v1 is in step with it.
+    /// The v1 objects of a Provisioner or an AWSNodeTemplate are in step with it.
     Translated "translated" Info { object: String, made: Vec<String>, defaults: usize, left_out: Names } =>
         format!("{object} is translated: {}{}", made.join(", "), if left_out.named.is_empty() { String::new() } else { format!("; left out: {left_out}") });
     /// One of them is not translated: what was made from it before stays as it was.
@@ -306,9 +306,9 @@ log_events! {
     PoolMistaken "pool_mistaken" Error { node_pool: String, error: String } => format!("nodepool {node_pool}: {error}");
     /// A node has become empty, and its pool gives such nodes a time to live.
     TtlAdded "ttl_added" Info { node: String, seconds: i64 } => format!("added TTL to empty node {node}: {seconds}s");
-    /// It is no longer empty.
+    /// A node with a TTL is no longer empty.
     TtlRemoved "ttl_removed" Info { node: String } => format!("removed TTL from node {node}");
-    /// It has been empty for so long.
+    /// A node has been empty for its TTL.
     TtlReached "ttl_reached" Info { node: String, seconds: i64 } => format!("triggering termination after {seconds}s for empty node {node}");
     /// Nodes go by our own decision.
     Disrupting "disrupting" Info { command: String, decision: String, reason: String, disrupted_node_count: usize, replacement_node_count: usize, pod_count: usize, disrupted_nodes: Names } =>
@@ -344,7 +344,7 @@ log_events! {
     UnpinnedImage "unpinned_image" Warn { node_class: String, selector: String, image: String } => format!("nodes of node class {node_class} drift as {selector} now finds image {image}: unsafe in production");
     /// Too many nodes of a pool are unhealthy for one to be repaired.
     NodeRepairBlocked "node_repair_blocked" Warn { node: String, why: String } => format!("node {node} is not repaired: {why}");
-    /// What the region offers has been read.
+    /// The catalogue of the region has been read.
     CatalogueRead "catalogue_read" Debug { instance_types: usize, offerings: usize } => format!("read {instance_types} instance types with {offerings} offerings");
     /// The conversion webhook answers with another certificate from now on.
     WebhookServes "webhook_serves" Info { until: String, names: String } => format!("serves the conversion webhook for {names} with a certificate until {until}");
@@ -354,7 +354,7 @@ log_events! {
     WebhookDefined "webhook_defined" Info { definition: String } => format!("has v1beta1 of {definition} converted by the webhook");
     /// v1beta1 of a CustomResourceDefinition is not served, or not converted.
     WebhookNotDefined "webhook_not_defined" Error { definition: String, why: String } => format!("v1beta1 of {definition} is not converted by the webhook: {why}");
-    /// What was stored as v1beta1 is stored as v1.
+    /// All objects stored as v1beta1 are stored as v1.
     StoredAnew "stored_anew" Info { definition: String, objects: u64 } => format!("all {objects} object(s) of {definition} are stored as v1");
     /// The API server refuses to store an object as v1; it is retried later, and does not delay the others.
     NotStoredAnew "not_stored_anew" Warn { definition: String, object: String, why: String } => format!("{object} of {definition} cannot be stored as v1: {why}");

@@ -1,5 +1,5 @@
-//! What is counted and measured, typed: the metrics of core spec 7.1 that no state shows. Who makes metrics of it is
-//! outside; here it is said once, where it happens.
+//! Typed counts and measurements: the metrics of core spec 7.1 that no state shows. Each is emitted once, where it happens;
+//! metrics are made of them elsewhere.
 
 /// Something counted or measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,9 +39,9 @@ pub enum Measure<'a> {
     PodDrained { reason: &'a str },
     /// The disruptor has looked.
     DisruptionLooked { seconds: f64 },
-    /// It has decided.
+    /// Disruption has decided.
     DisruptionDecided { decision: &'static str, reason: &'a str, consolidation_type: &'a str },
-    /// It has decided about nodes of that pool.
+    /// Disruption has decided about nodes of that pool.
     DisruptionDecidedInPool { pool: &'a str, decision: &'static str, reason: &'a str, consolidation_type: &'a str },
     /// A command of consolidation did not pass its validation.
     ValidationFailed { consolidation_type: &'a str },

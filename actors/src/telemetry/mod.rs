@@ -1,4 +1,4 @@
-//! What the control plane emits: log events, metrics, spans, and where they go.
+//! Telemetry of the control plane: log events, metrics, spans, and their destinations.
 
 pub mod journal;
 pub mod log_event;

@@ -30,15 +30,15 @@ pub mod names {
     pub const INSTANCE_TYPE: &str = "dovetail.instance.type";
     /// `spot` or `on-demand`.
     pub const CAPACITY_TYPE: &str = "dovetail.capacity_type";
-    /// A zone.
+    /// Zone.
     pub const ZONE: &str = "cloud.availability_zone";
-    /// How many pods it is about.
+    /// Number of pods concerned.
     pub const PODS: &str = "dovetail.pods";
-    /// How many claims it is about.
+    /// Number of claims concerned.
     pub const CLAIMS: &str = "dovetail.nodeclaims";
-    /// Why.
+    /// Reason.
     pub const REASON: &str = "dovetail.reason";
-    /// What went wrong, a stable name.
+    /// Stable name of the error.
     pub const ERROR: &str = "error.type";
 }
 
@@ -80,27 +80,27 @@ impl From<f64> for AttributeValue {
 /// Something that took time and is over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// Which it is.
+    /// Trace and span id.
     pub context: TraceContext,
-    /// What it lies in; none for a trace's first.
+    /// Enclosing span; none for a trace's first.
     pub parent: Option<TraceContext>,
     /// Its name, one of few.
     pub name: &'static str,
-    /// Who tells it.
+    /// Actor that makes it.
     pub actor: &'static str,
     /// The leader's term, 0 on a standby.
     pub term: u64,
-    /// When it began.
+    /// Start of the span.
     pub begun: Timestamp,
-    /// When it ended.
+    /// End of the span.
     pub ended: Timestamp,
-    /// Whether it is a call to another system: the API server, the cloud.
+    /// True for a call to another system: the API server, the cloud.
     pub remote: bool,
-    /// What is to be known of it; a name stands there once.
+    /// Attributes; each name occurs once.
     pub attributes: Vec<(&'static str, AttributeValue)>,
     /// Other traces that led to it.
     pub links: Vec<TraceContext>,
-    /// Why it came out badly, if it did.
+    /// Error, if the span failed.
     pub error: Option<String>,
 }
 
@@ -124,7 +124,7 @@ impl OpenSpan {
         self.context
     }
 
-    /// Whether anybody wants it: what costs much to find out need not be found out otherwise.
+    /// True if somebody records it: costly attributes need not be computed otherwise.
     pub fn is_wanted(&self) -> bool {
         self.recording.is_some()
     }
@@ -136,12 +136,12 @@ impl OpenSpan {
         self
     }
 
-    /// It began then already.
+    /// Sets an earlier start.
     pub fn since(self, begun: Timestamp) -> Self {
         self.change(|span| span.begun = begun)
     }
 
-    /// The same, where the time is known.
+    /// Sets an earlier start, if known.
     pub fn since_some(self, begun: Option<Timestamp>) -> Self {
         match begun {
             Some(begun) => self.since(begun),
@@ -149,7 +149,7 @@ impl OpenSpan {
         }
     }
 
-    /// It is a call to another system.
+    /// Marks a call to another system.
     pub fn remote(self) -> Self {
         self.change(|span| span.remote = true)
     }
@@ -172,24 +172,24 @@ impl OpenSpan {
         self.change(|span| span.attributes.extend(attributes()))
     }
 
-    /// Another trace has led to it, too.
+    /// Links another trace that has led to it.
     pub fn link(self, to: TraceContext) -> Self {
         self.change(|span| span.links.push(to))
     }
 
-    /// It came out badly.
+    /// Marks a failure.
     pub fn failed(self, kind: &str, why: impl Into<String>) -> Self {
         let why = why.into();
         self.with(names::ERROR, kind).change(|span| span.error = Some(why))
     }
 
-    /// It is over now.
+    /// Ends the span now.
     pub fn end(self) {
         let Some(now) = self.recording.as_ref().map(|recording| recording.2.wall()) else { return };
         self.end_at(now);
     }
 
-    /// It was over then.
+    /// Ends the span at that time.
     pub fn end_at(self, ended: Timestamp) {
         if let Some(recording) = self.recording {
             let (mut span, journal, _) = *recording;

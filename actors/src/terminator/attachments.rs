@@ -29,7 +29,7 @@ impl Attachments {
     pub fn apply(&mut self, event: Event<VolumeAttachment>) -> BTreeSet<String> {
         match event {
             Event::Init => {
-                // What is known stays until the list is complete: what it has not shown yet is not detached.
+                // The known attachments stay until the list is complete: one that it has not shown yet is not detached.
                 self.listing = Some(BTreeSet::new());
                 BTreeSet::new()
             }
@@ -48,7 +48,7 @@ impl Attachments {
                 self.all.remove(&key);
                 [key.0].into()
             }
-            // What a new list does not show went while the watch was away.
+            // An attachment that a new list does not show went while the watch was away.
             Event::InitDone => {
                 self.listed = true;
                 let listed = self.listing.take().unwrap_or_default();
@@ -68,8 +68,8 @@ impl Attachments {
     }
 }
 
-/// What follows from an attachment that cannot be read: it is there, at the Node that it names, with a volume that nobody knows,
-/// which goes by the attachment's own name. Its Node waits for it. What is to be told of it is answered once.
+/// Takes an attachment that cannot be read: it counts as attached to the Node that it names, with an unknown volume that goes by
+/// the attachment's own name. Its Node waits for it. Returns an event if it is to be reported.
 pub fn not_read(
     env: &Env,
     reports: &mut Reports,

@@ -1,4 +1,4 @@
-//! Which pods are being evicted, and when a refused one is tried again: 100 ms to 10 s later (core spec 5.9). What is to
+//! Evictions under way, and the times at which refused ones are tried again: 100 ms to 10 s later (core spec 5.9). What is to
 //! be done with a pod is judged anew at each attempt; here stands only when the next one may be. Where no budget stands against it
 //! but the API server will not have it, the pauses grow to a minute, and it is said by count.
 //!
@@ -34,7 +34,7 @@ use crate::telemetry::span::names;
 
 /// Attempts that run at the same time.
 const AT_ONCE: usize = 100;
-/// Of these for pods of one PodDisruptionBudget: while one is held up, the other goes on.
+/// Evictions at once for pods of one PodDisruptionBudget: while one is held up, the other continues.
 const AT_ONCE_UNDER_A_BUDGET: usize = 2;
 /// First and longest pause after a refusal.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
@@ -81,19 +81,19 @@ pub struct Candidate<'a> {
     pub uid: &'a str,
     /// The node that it is on.
     pub node: &'a str,
-    /// It is deleted, whatever budgets say.
+    /// True if it is deleted whatever budgets say.
     pub forced: bool,
     /// The budget that it is under.
     pub budget: Option<&'a str>,
 }
 
-/// What follows from an attempt that has ended.
+/// Consequences of an attempt that has ended.
 pub struct Ended {
     /// After this the pod is looked at again.
     pub pause: Duration,
-    /// It is the pod's first refusal.
+    /// True for the pod's first refusal.
     pub first_refusal: bool,
-    /// How often in a row the API server would not have it.
+    /// Number of times in a row that the API server refused it for other reasons than a budget.
     pub denials: u32,
     /// Nodes whose pods have waited for it.
     pub next: Vec<String>,
@@ -112,7 +112,7 @@ struct Entry {
 }
 
 impl Evictions {
-    /// Whether an attempt may begin now; if so it counts as running. A deletion does not wait for an eviction's pause.
+    /// True if an attempt may begin now; it then counts as running. A deletion does not wait for an eviction's pause.
     pub fn begins(&mut self, pod: &Candidate<'_>, now: Duration, rng: impl FnOnce() -> fastrand::Rng) -> bool {
         let Candidate { uid, forced, .. } = *pod;
         if self.running >= AT_ONCE {
@@ -176,7 +176,7 @@ impl Evictions {
         self.known.retain(|uid, entry| entry.running || there(uid));
     }
 
-    /// How many attempts run.
+    /// Number of attempts under way.
     pub fn running(&self) -> usize {
         self.running
     }
@@ -206,9 +206,9 @@ pub(super) struct EvictedPod {
 /// An eviction or deletion that was sent.
 struct EvictionAttempt<'a> {
     pod: &'a PodEntry,
-    /// When it was sent.
+    /// Time at which it was sent.
     begun: Timestamp,
-    /// It was a deletion, which asks no budget.
+    /// True for a deletion, which asks no budget.
     forced: bool,
 }
 
@@ -231,7 +231,7 @@ impl Terminator {
         }
         let begun = self.env.wall();
         let (calls, target) = (self.links.calls.clone(), pod.clone());
-        // What no budget is asked about has to rest on what stands.
+        // A deletion that asks no budget has to rest on current facts.
         let (claim, going) = (self.own_claims(node).first().cloned(), step_env.clone());
         let attempt = async move {
             let Some(seconds) = grace else { return evict::evict(&calls, &target.pod).await };

@@ -15,9 +15,9 @@ use crate::messages::{Record, TraceContext};
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
-/// How long others may take to let a Node go.
+/// Time that other controllers may take to let a Node go.
 const LET_GO_TIMEOUT: Duration = Duration::from_secs(60);
-/// It is said again this often, as an event.
+/// Interval at which the event is repeated.
 const REPEATED: Duration = Duration::from_secs(1800);
 
 /// Nodes that were released here and are still there.
@@ -28,12 +28,12 @@ struct Held {
     node_claim: String,
     trace: Option<TraceContext>,
     since: Duration,
-    /// When it was said last, and which finalizers held it then.
+    /// Time and finalizers of the last report.
     reported: Option<(Duration, String)>,
 }
 
 impl Held {
-    /// Whether it is to be said now that these finalizers hold it.
+    /// True if it is to be reported now that these finalizers hold it.
     fn is_due(&self, finalizers: &str, now: Duration) -> bool {
         now.saturating_sub(self.since) >= LET_GO_TIMEOUT
             && self

@@ -29,9 +29,9 @@ impl fmt::Display for Key {
 /// Claims and Nodes that are to be looked at, and which belongs to which.
 #[derive(Default)]
 pub struct KnownNodes {
-    /// By name.
+    /// Claims by name.
     pub claims: BTreeMap<String, Arc<NodeClaim>>,
-    /// By name.
+    /// Nodes by name.
     pub nodes: BTreeMap<String, Arc<Node>>,
     claims_of: BTreeMap<String, BTreeSet<String>>,
     nodes_of: BTreeMap<String, BTreeSet<String>>,
@@ -92,7 +92,7 @@ pub fn of_node(node: &Node) -> &str {
     node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default()
 }
 
-/// Whether it is being deleted.
+/// True if it is being deleted.
 pub fn is_deleting<K: Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
 }

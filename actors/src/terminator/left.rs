@@ -1,4 +1,4 @@
-//! Who is on a node, as the API server itself shows it.
+//! Pods on a node, as the API server itself shows them.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use kube::api::ListParams;
 use crate::kube::calls::{CallError, Calls};
 use crate::reading::LenientApi;
 
-/// How many pods are on a node, which goes since then, that have to leave it: a watch that is late does not know who was bound before the taint was
-/// there, nor who is there again out of a backup. Asked once: what has to be asked again is asked for by somebody who knows why.
+/// Number of pods that still have to leave a node that goes since then, from the API server: a late watch does not show pods
+/// bound before the taint, nor those that are back from a backup. Asked once; the caller decides about repetition.
 ///
 /// # Errors
 /// As [`Calls::once`].
@@ -20,7 +20,7 @@ pub async fn left_on(calls: &Calls, node: &str, since: Timestamp) -> Result<usiz
     let api = LenientApi::<Pod>::all(calls.client.clone());
     let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let there = calls.once(api.list(&on_node)).await?;
-    // What cannot be read is there all the same.
+    // A pod that cannot be read is on the node all the same.
     let unread = there.unreadable.iter().map(|pod| PodEntry::unreadable(&pod.pod()));
     let pods: Vec<_> = there.items.iter().map(PodEntry::as_it_is).chain(unread).map(Arc::new).collect();
     let late = Latecomers::unkept(&pods, since);

@@ -1,4 +1,4 @@
-//! What goes is looked at: facts are gathered, the next step is decided and begun.
+//! Looks at claims and Nodes on their way out: gathers facts, decides the next step and begins it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ const DELETIONS: usize = 16;
 pub(super) const RELEASING: &str = "taking the finalizer off";
 const DELETING: &str = "deleting the nodeclaim of";
 const SAYING: &str = "writing the status of the end of";
-/// How many names a log line gives.
+/// Most names that a log line gives.
 pub(super) const NAMES_LISTED: usize = 5;
 
 /// Deletes claims, given with their Nodes, by our own decision. Answers the names of those that could not be deleted, and why.
@@ -57,7 +57,7 @@ pub async fn remove(
                 Ok(false) => return None,
                 Err(error) => return Some((claim.name_any(), error)),
             }
-            // Of an interruption metrics name the kind (aws spec 5).
+            // For an interruption metrics name its kind (aws spec 5).
             let announced = InterruptionNotice::on(&claim).filter(|_| reason == RemovalReason::Interrupted);
             let label = announced.map_or(reason.label(), |notice| notice.kind.label());
             measures::claim_disrupted(&step_env.env, &claim, label);
@@ -100,7 +100,7 @@ impl Terminator {
         self.evictions.retain(|uid| snapshot.pods.contains_key(uid));
         self.patience.retain(|uid| snapshot.pods.contains_key(uid));
         for key in std::mem::take(&mut self.dirty) {
-            // What is being worked on is looked at again when that is done.
+            // An object with a step under way is looked at again when that is done.
             if self.busy.contains(&key) || !self.deleting.contains(&key) {
                 continue;
             }
@@ -131,7 +131,7 @@ impl Terminator {
         self.busy.insert(key.clone());
         ctx.spawn(doing.into_actor(self).map(move |done, terminator, ctx| {
             terminator.busy.remove(&key);
-            // What failed is decided anew when it changes, or with the next tick: what is refused, by one that comes ever later.
+            // A failed step is decided anew when the object changes, or with the next tick; after refusals ever later.
             match done {
                 Ok(()) => {
                     terminator.refused.done(&what, &terminator.env);

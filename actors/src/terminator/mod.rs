@@ -73,7 +73,7 @@ const SETTLING_TIME: Duration = Duration::from_millis(50);
 /// Steps that run at the same time.
 const AT_ONCE: usize = 64;
 
-/// Whom the terminator speaks to.
+/// Addresses that the terminator sends to.
 #[derive(Clone)]
 pub struct TerminatorLinks {
     /// For snapshots and read-your-writes.
@@ -99,21 +99,21 @@ pub struct Terminator {
     /// Since when pods are waited for whose places are not ready.
     patience: Patience,
     endings: Endings,
-    /// Whose the claims' instances are.
+    /// Ownership of the claims' instances.
     instances: Instances,
     deleting: BTreeSet<Key>,
-    /// Of those, what is to be looked at.
+    /// Deleted objects that are to be looked at.
     dirty: BTreeSet<Key>,
     busy: BTreeSet<Key>,
     /// Nodes that were let go here and are still there.
     held_by_others: HeldByOthers,
     /// Steps that the API server refuses.
     refused: Refusals,
-    /// What was said of claims, by name, whose instances are not their own.
+    /// Last report about claims, by name, whose instances are not their own.
     not_owned: BTreeMap<String, String>,
-    /// How far Nodes are, for the log.
+    /// Progress of Nodes, for the log.
     progress: BTreeMap<String, DrainProgress>,
-    /// Why claims go, by name, where that was decided here.
+    /// Reasons for deletion, by claim, if this term decided it.
     reasons: BTreeMap<String, (RemovalReason, TraceContext)>,
     /// Claims whose instances end and whose nodes are not drained yet.
     waiting: InterruptedNodes,
@@ -156,7 +156,7 @@ impl Terminator {
     }
 }
 
-/// What the watch on VolumeAttachments has said.
+/// An event of the watch on VolumeAttachments, as a message.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Seen(Event<VolumeAttachment>);
@@ -221,7 +221,7 @@ impl Handler<Remove> for Terminator {
                 if void && terminator.reasons.get(&name).is_some_and(|(_, trace)| *trace == remove.trace) {
                     terminator.reasons.remove(&name);
                 }
-                // Who has decided asks again.
+                // The actor that has decided it orders it again.
                 if error.is_refusal() && terminator.known.claims.contains_key(&name) {
                     let what = format!("deleting {}", Key::Claim(name));
                     terminator.refused.refused(&what, &error.to_string(), &terminator.env);
@@ -381,7 +381,7 @@ impl Terminator {
                 });
             }
             answered.answers.iter().filter(|one| !one.ended.is_empty()).for_each(|one| terminator.tell_ended(one));
-            // Which claims and Nodes an answer concerns is not kept apart: a look costs no call.
+            // An answer leads to a look at every claim and Node: a look costs no call.
             terminator.dirty.extend(terminator.deleting.iter().cloned());
             terminator.look_soon(SETTLING_TIME, ctx);
         }));

@@ -1,7 +1,7 @@
-//! What is asked of the API server before an instance is ended, beside its claim: whether it has a Node that is drained first,
-//! and whether it is that claim's alone.
+//! Checks at the API server before an instance is ended, beside its claim: that no Node of it has to be drained first, and that
+//! the instance is that claim's alone.
 //!
-//! Of some instances nothing but a claim's own words says whose they are: Karpenter tags what it launches only after its Node
+//! Some instances are known to be a claim's by the claim's own words only: Karpenter tags what it launches only after its Node
 //! has registered. One that two claims name is neither's (OWN-2), and a watch may not have shown the second one yet. So the
 //! claims are listed before such an instance is ended.
 
@@ -24,8 +24,8 @@ use crate::kube::nodes::Nodes;
 use crate::messages::Wrote;
 use crate::owner::owned::instance_of;
 
-/// Of these instances those that no tag gives to a claim, and that more than one claim names now. All of the untagged ones
-/// where the API server does not say in time. No call without one. A claim that cannot be read names nothing.
+/// Returns the instances that no tag gives to a claim, and that more than one claim names now. Returns all of the untagged ones
+/// if the API server does not answer in time. No call is made without untagged ones. A claim that cannot be read names nothing.
 pub async fn shared<'a>(
     links: &TerminatorLinks,
     machines: impl IntoIterator<Item = &'a Instance>,
@@ -45,8 +45,8 @@ pub async fn shared<'a>(
     untagged
 }
 
-/// Whether machines have no Node that is drained first, by the name that their claim has registered or the one that they would join
-/// with: a watch that lags may have shown the claim's end before its Node. An existing one is reported.
+/// True if machines have no Node that is drained first, by the name that their claim has registered or the one that they would
+/// join with: a watch that lags may have shown the claim's end before its Node. An existing one is reported.
 pub async fn have_no_node(links: &TerminatorLinks, claim: &NodeClaim, machines: &[Instance]) -> bool {
     let nodes = Nodes::new(links.calls.clone());
     let registered = claim.status.as_ref().map(|status| status.node_name.as_str());

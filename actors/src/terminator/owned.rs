@@ -20,9 +20,9 @@ use crate::owner::owned::{OwnershipVerdict, instance_of};
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
-/// Whether a claim that is being deleted may take anything with it.
+/// Verdict on a claim that is being deleted: what it may take with it.
 pub(super) enum MayEnd {
-    /// It may: these Nodes, and its instance.
+    /// It may take these Nodes, and its instance.
     Yes(Vec<Arc<Node>>),
     /// Nobody has said yet whose the instance is.
     NotYet,
@@ -30,9 +30,9 @@ pub(super) enum MayEnd {
     Never(NotOwned),
 }
 
-/// Whether a Node that is being deleted may be drained.
+/// Verdict on draining a Node that is being deleted.
 pub(super) enum MayDrain {
-    /// It may, for these claims; for none where its claim is gone and its instance is this cluster's.
+    /// It may be drained for these claims; for none if its claim is gone and its instance is this cluster's.
     For(Vec<Arc<NodeClaim>>),
     /// Nobody has said yet whose its instance is.
     NotYet,
@@ -82,7 +82,7 @@ impl Terminator {
         self.known.claims_of(node).into_iter().filter(is_own).collect()
     }
 
-    /// Whether a claim that is being deleted may take its Nodes and its instance with it.
+    /// Decides if a claim that is being deleted may take its Nodes and its instance with it.
     pub(super) fn may_end(&self, claim: &NodeClaim) -> MayEnd {
         let nodes = || self.instances.own_nodes(claim, self.known.nodes_of(claim));
         match self.instances.verdict(claim) {
@@ -107,7 +107,7 @@ impl Terminator {
         }
     }
 
-    /// Whether a Node that is being deleted may be drained.
+    /// Decides if a Node that is being deleted may be drained.
     pub(super) fn may_drain(&self, node: &Node) -> MayDrain {
         let claims = self.own_claims(node);
         // From the surest to the least: a claim of ours; one that may be; the instance's own tags; a silent Node of none.

@@ -27,26 +27,26 @@ use crate::telemetry::log_event::{LogEvent, Names};
 
 /// Pods that are waited for this long are named in an event.
 const LONG: Duration = Duration::from_secs(30);
-/// What holds a drain is said again when it has changed, this often at most.
+/// Minimum time between two reports of what holds a drain; repeated only after a change.
 const SAID: Duration = Duration::from_secs(60);
 
-/// What has held a drain for so long is said to block it, with what can be done about it.
+/// Time after which a held drain is reported as blocked, with the remedy.
 const BLOCKED: Duration = Duration::from_secs(60);
 
-/// How far a Node is, for the log.
+/// Progress of a Node's drain, for the log.
 #[derive(Default)]
 pub struct DrainProgress {
-    /// Why it goes, as it was known at the first look.
+    /// Reason for its deletion, as known at the first look.
     pub reason: String,
-    /// When its draining was first seen here.
+    /// Time at which its draining was first seen here. Monotonic.
     draining_since: Option<Duration>,
-    /// It has been told that places are waited for.
+    /// True once the wait for places has been reported.
     awaiting_places: bool,
-    /// What was last said to hold it, and when.
+    /// Last reported obstacles, with the time. Monotonic.
     held: Option<(Duration, BTreeSet<String>)>,
-    /// What was last said to block it, with the remedy.
+    /// Obstacles last reported as blocking it, with the remedy.
     blocked: Option<BTreeSet<String>>,
-    /// It has been told that volumes are waited for.
+    /// True once the wait for volumes has been reported.
     pub awaiting_volumes: bool,
     /// Evicted and not told yet.
     pub evicted: Vec<String>,
@@ -118,7 +118,7 @@ impl Terminator {
         }
     }
 
-    /// Whether nothing is waited for: its instance is ending already, or interrupted nodes are drained Karpenter's way.
+    /// True if no places are awaited: its instance is ending already, or interrupted nodes are drained Karpenter's way.
     fn goes_at_once(&self, claim: Option<&NodeClaim>) -> bool {
         let Some(claim) = claim else { return false };
         let decided = self.reasons.get(&claim.name_any()).map(|(reason, _)| *reason);

@@ -97,7 +97,7 @@ impl Terminator {
             let full = format!("{}/{}", pod.pod.namespace, pod.pod.name);
             rules.insert(full, HoldReason::Rollout(progress.description().to_owned()));
             let asks = progress.asks(now.monotonic);
-            // What the restart brings is to have the pod's place, and nobody is to look for another.
+            // The pod that the restart brings has this pod's place, and no other place is looked for.
             if progress.add(&pod.pod.uid) {
                 let pods = vec![pod.pod.uid.clone()];
                 self.env.post(&self.links.cluster, Roll { pods, rolls: true });
@@ -173,7 +173,7 @@ pub(super) fn overlay(held: &mut [HeldPod], rules: &BTreeMap<String, HoldReason>
     }
 }
 
-/// What came of asking for a restart.
+/// Outcome of a request for a restart.
 struct AskedRestart {
     /// Namespace and name of the Deployment; of its ReplicaSet while nobody knows the Deployment.
     deployment: String,
@@ -219,7 +219,7 @@ async fn deployment_of(calls: &Calls, namespace: &str, set: &str) -> Result<Opti
     let sets = LenientApi::<ReplicaSet>::namespaced(calls.client.clone(), namespace);
     let set = calls.run(&format!("get replicaset {namespace}/{set}"), || sets.get(set)).await?;
     let owner = set.owner_references().iter().find(|owner| owner.controller == Some(true));
-    // Who owns a ReplicaSet and is no Deployment, an Argo Rollout say, is not restarted by an annotation.
+    // A ReplicaSet of another owner than a Deployment, such as an Argo Rollout, is not restarted by an annotation.
     let Some(owner) = owner.filter(|owner| owner.kind == "Deployment").cloned() else { return Ok(None) };
     let all = LenientApi::<Deployment>::namespaced(calls.client.clone(), namespace);
     let deployment = calls.run(&format!("get deployment {namespace}/{}", owner.name), || all.get(&owner.name)).await?;

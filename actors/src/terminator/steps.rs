@@ -27,28 +27,27 @@ use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::names;
 
-/// What a step has at hand.
+/// Surroundings of a step.
 #[derive(Clone)]
 pub struct StepEnv {
-    /// The terminator's.
+    /// Environment of the terminator.
     pub env: Env,
-    /// The terminator's.
+    /// Addresses of the terminator.
     pub links: TerminatorLinks,
-    /// Of what led to the end.
+    /// Trace that led to the end.
     pub trace: Option<TraceContext>,
 }
 
-/// What a claim is deleted for.
+/// Ground on which a claim is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
-    /// What stands whatever the claim says meanwhile: its instance ends or is gone.
+    /// A fact that holds whatever the claim says meanwhile: its instance ends or is gone.
     Fact,
-    /// It was decided by how things stood, of our own accord or as its Node is being deleted: where they have changed it is decided
-    /// anew.
+    /// A decision by the state of things, of our own accord or as its Node is being deleted: after a change it is decided anew.
     Decision,
 }
 
-/// What a step came to. One that finds its object gone has come to what it is for.
+/// Outcome of a step. A step that finds its object gone has succeeded.
 ///
 /// All steps are built alike, so that each can be repeated and none rests on a stale watch:
 /// 1. what the API server has is read or changed by `change`, whose closure looks again whether the object still goes;
@@ -360,7 +359,7 @@ impl StepEnv {
     }
 }
 
-/// Whether it is being deleted: an API server that was restored may have it as it was before, and then it stays.
+/// True if it is being deleted: an API server restored from a backup may have it as it was before, and then it stays.
 fn goes<K: kube::Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
 }

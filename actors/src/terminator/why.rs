@@ -1,5 +1,5 @@
-//! Why a node goes, said at its first line: what was decided here or by a leader before, what the cloud announced, or who
-//! else deletes what.
+//! Reason for a node's end, for its first log line: the decision of this leader or an earlier one, the cloud's announcement, or
+//! the deletion by somebody else.
 
 use dovetail_api::names::annotations::END_REASON;
 use dovetail_api::v1::NodeClaim;
@@ -19,7 +19,7 @@ use crate::messages::Record;
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
-/// Of a claim that goes for no reason of ours, while no Node of it has said more.
+/// Reason of a claim that goes for no reason of ours, while no Node of it has said more.
 const ASKED: &str = "its deletion was asked for";
 
 impl Terminator {
@@ -57,18 +57,18 @@ impl Terminator {
         step_env.emit(LogEvent::DeletionAsked { node: name, node_claim, reason });
     }
 
-    /// Why a Node goes.
+    /// Reason why a Node goes.
     pub(super) fn reason_of_node(&self, node: &str) -> String {
         let known = self.progress.get(node).map(|progress| progress.reason.clone());
         known.filter(|reason| !reason.is_empty()).unwrap_or_else(|| ASKED.to_owned())
     }
 
-    /// Why a claim goes.
+    /// Reason why a claim goes.
     pub(super) fn reason_of(&self, claim: &NodeClaim) -> String {
         self.decided(claim).unwrap_or_else(|| ASKED.to_owned())
     }
 
-    /// Why a claim goes, where we or the cloud have decided it.
+    /// Reason why a claim goes, if Dovetail or the cloud has decided it.
     fn decided(&self, claim: &NodeClaim) -> Option<String> {
         // From the nearest to the farthest: what this term decided, what an earlier leader wrote, what the cloud announced.
         let here = self.reasons.get(&claim.name_any()).map(|(reason, _)| reason.label().to_owned());
@@ -77,13 +77,13 @@ impl Terminator {
     }
 }
 
-/// How a claim says why it is deleted.
+/// Text of a claim's annotation for the reason of its deletion.
 pub(super) fn end_reason(reason: &str, now: Timestamp) -> String {
     format!("{reason} {now}")
 }
 
-/// Why an earlier leader has deleted a claim. It may have written that and not come to the deletion, and somebody else's may
-/// have followed later: then it says nothing.
+/// Reason for which an earlier leader has deleted a claim. That leader may have written it without deleting, and somebody else
+/// may have deleted later: then it counts for nothing.
 fn written(claim: &NodeClaim) -> Option<String> {
     let (reason, when) = claim.annotations().get(END_REASON)?.split_once(' ')?;
     let (when, deleted) = (when.parse::<Timestamp>().ok()?, claim.metadata.deletion_timestamp.as_ref()?.0);
@@ -92,7 +92,7 @@ fn written(claim: &NodeClaim) -> Option<String> {
     (deleted.duration_since(when).abs() <= apart).then(|| reason.to_owned())
 }
 
-/// Whose deletion takes a Node along that nobody of us has decided about.
+/// Sentence on the deletion that takes a Node along without a decision of ours.
 fn who_asked(node: &Node, claim: Option<&NodeClaim>, snapshot: &Snapshot) -> String {
     let Some(claim) = claim else { return format!("the deletion of node {} was asked for", node.name_any()) };
     let pool = pool_of(claim);

@@ -1,4 +1,4 @@
-//! What is asked of the cluster before anything can be translated: which alpha kinds it serves, and what it is like.
+//! Questions to the cluster before anything can be translated: the alpha kinds that it serves, and its properties.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub async fn served(calls: Calls) -> Option<BTreeSet<String>> {
     Some(all)
 }
 
-/// What the cluster is like: its version, and by which tag its subnets are known.
+/// Properties of the cluster: its version, and the tag by which its subnets are known.
 ///
 /// # Errors
 /// The term is over, or one of the two cannot be asked, in words: it is asked again at the next look.

@@ -1,4 +1,4 @@
-//! What the watches say of the alpha kinds, and what the actor says of itself.
+//! Handlers of the watches on alpha kinds, and of questions to the actor.
 
 use actix::prelude::*;
 use dovetail_api::v1alpha1::AWSNodeTemplate;
@@ -40,7 +40,7 @@ impl Handler<Seen<Machine>> for Translator {
 impl Handler<SeenUnreadable> for Translator {
     type Result = ();
 
-    /// What was last read of it means nothing any more; what was made from it stays as it was.
+    /// Forgets the last readable version; the objects made from it stay as they were.
     fn handle(&mut self, SeenUnreadable(object, came): SeenUnreadable, ctx: &mut Self::Context) {
         let name = object.metadata.name.clone().unwrap_or_default();
         let key = format!("{}/{name}", object.kind);

@@ -12,7 +12,7 @@ pub struct KnownObjects<K> {
     all: BTreeMap<String, Arc<K>>,
     /// While a list starts over: what it has shown.
     listing: Option<BTreeSet<String>>,
-    /// Whether a watch has begun and has not shown all there is yet.
+    /// True while a watch has begun and not shown everything yet.
     unlisted: bool,
     /// Names of those of which something has been said, with their uids.
     said: BTreeMap<String, String>,
@@ -48,18 +48,18 @@ impl<K: ResourceExt> KnownObjects<K> {
         }
     }
 
-    /// It is gone, or cannot be read any more.
+    /// Forgets an object that is gone, or cannot be read any more.
     pub fn forget(&mut self, name: &str) {
         self.all.remove(name);
         self.said.remove(name);
     }
 
-    /// Whether what is known is all there is: also where the kind is not served.
+    /// True if everything is known; also if the kind is not served.
     pub fn is_listed(&self) -> bool {
         !self.unlisted
     }
 
-    /// Whether there is none.
+    /// True if there is no object.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -74,7 +74,8 @@ impl<K: ResourceExt> KnownObjects<K> {
         self.all.get(name).map(AsRef::as_ref)
     }
 
-    /// Those of which nothing has been said yet, neither by this leader nor, by `is_reported`, on the object; they count as told.
+    /// Returns the objects that were not reported yet, neither by this leader nor, by `is_reported`, on the object; they count as
+    /// reported.
     pub fn take_unreported(&mut self, is_reported: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
         let mut untold = Vec::new();
         for (name, object) in &self.all {
@@ -91,24 +92,24 @@ impl<K: ResourceExt> KnownObjects<K> {
 #[derive(Default)]
 pub struct Unread {
     all: BTreeMap<String, Unreadable>,
-    /// Those of a kind whose list has started over and has not shown them yet: they count until it ends.
+    /// Objects of a kind whose list has started over and has not shown them yet: they count until it ends.
     stale: BTreeSet<String>,
 }
 
 impl Unread {
-    /// It is there, and cannot be read.
+    /// Takes an object that cannot be read.
     pub fn insert(&mut self, key: String, object: Unreadable) {
         self.stale.remove(&key);
         self.all.insert(key, object);
     }
 
-    /// It is gone.
+    /// Forgets an object that is gone or readable again.
     pub fn remove(&mut self, key: &str) {
         self.stale.remove(key);
         self.all.remove(key);
     }
 
-    /// What the watch on readable objects of a kind says of those that were not.
+    /// Takes an event of the watch of a kind, which may show that an object is readable again or gone.
     pub fn heard<K: ResourceExt>(&mut self, event: &Event<K>, kind: &str) {
         let of_kind = |key: &str| key.strip_prefix(kind).is_some_and(|rest| rest.starts_with('/'));
         match event {
@@ -123,17 +124,17 @@ impl Unread {
         }
     }
 
-    /// Whether there is none.
+    /// True if there is no object.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// As `KIND/NAME`.
+    /// Names of the objects as `KIND/NAME`.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.all.keys().map(String::as_str)
     }
 
-    /// What could be read of each.
+    /// Readable parts of each object.
     pub fn values(&self) -> impl Iterator<Item = &Unreadable> {
         self.all.values()
     }

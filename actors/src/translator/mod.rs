@@ -44,20 +44,20 @@ use known::{KnownObjects, Unread};
 use outcome::TranslationOutcome;
 use writes::{Task, carry_out};
 
-/// How often it is checked whether all objects are still in step.
+/// Interval at which it is checked that all objects are still in step.
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
-/// How long a change waits, to be handled together with others.
+/// Time that a change waits, to be handled together with others.
 const SETTLING_TIME: Duration = Duration::from_millis(200);
-/// How often it is checked whether the alpha kinds are served, until they are.
+/// Interval at which it is checked that the alpha kinds are served, until they are.
 const LOOK_FOR_KINDS: Duration = Duration::from_secs(60);
 /// The longest pause between two writes of one object's meaning.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// What alpha objects wait for, in the log.
+/// Name in the log of the questions that alpha objects wait for.
 const ASKING: &str = "asking what Provisioners and AWSNodeTemplates mean in this cluster";
 /// The API versions of the alpha kinds.
 const VERSIONS: [&str; 2] = ["karpenter.sh/v1alpha5", "karpenter.k8s.aws/v1alpha1"];
 
-/// What a watch has said.
+/// An event of a watch, as a message.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Seen<K: 'static>(Event<K>);
@@ -74,12 +74,12 @@ struct Written {
     generation: Option<i64>,
 }
 
-/// What keeps one object from being written again and again.
+/// Brake on repeated writes to one object.
 struct Brake {
     backoff: Backoff,
-    /// What was last written for.
+    /// State that it was last written for.
     written: Written,
-    /// Not before then, monotonic.
+    /// Time before which it is not written again. Monotonic.
     until: Duration,
 }
 
@@ -98,17 +98,17 @@ pub struct Translator {
     reports: Reports,
     /// The kinds that are watched.
     watched: BTreeSet<String>,
-    /// What the cluster is like, once it has been asked.
+    /// Properties of the cluster, once known.
     meaning: Option<Meaning>,
-    /// How often in a row it could not be asked.
+    /// Number of failed questions to the cluster in a row.
     not_known: u32,
     busy: BTreeSet<Source>,
     brakes: BTreeMap<Source, Brake>,
-    /// What was last told of each.
+    /// Last report about each object.
     reported: BTreeMap<Source, String>,
-    /// Whether a look is to come, or under way.
+    /// True while a look is scheduled or under way.
     looking: bool,
-    /// Whether something has changed since the look began.
+    /// True if something has changed since the look began.
     again: bool,
     /// Looks when the first brake is off.
     wakes: Option<SpawnHandle>,
@@ -204,7 +204,7 @@ impl Translator {
         ctx.run_later(SETTLING_TIME, |actor, ctx| actor.start_pass(ctx));
     }
 
-    /// Whether there is anything to do at all.
+    /// True if there is nothing to do.
     fn is_idle(&self) -> bool {
         self.provisioners.is_empty() && self.templates.is_empty() && self.machines.is_empty() && self.unread.is_empty()
     }
@@ -319,7 +319,7 @@ impl Translator {
         let backoff = || Backoff::new(Duration::from_secs(1), LONGEST_PAUSE, rng);
         let new = || Brake { backoff: backoff(), written: written.clone(), until: now };
         let brake = self.brakes.entry(source.clone()).or_insert_with(new);
-        // What has been in step for so long, and what the user has changed or made anew, begins anew.
+        // The pauses start over after a long time in step, and for an object that the user has changed or made anew.
         if brake.written != written || now.saturating_sub(brake.until) > LONGEST_PAUSE.saturating_mul(2) {
             brake.backoff.reset();
         }
@@ -357,7 +357,7 @@ impl Translator {
         }
     }
 
-    /// The same of what cannot be read, as far as the API server lets it be written.
+    /// Reports objects that cannot be read, on them too as far as the API server lets them be written.
     fn say_of_unreadable(&mut self, ctx: &mut Context<Self>) {
         for object in self.unread.values() {
             if self.reports.note(&self.env, object) {

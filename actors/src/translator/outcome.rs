@@ -21,14 +21,14 @@ use crate::reading::LenientApi;
 /// Longest message of a condition, in characters; the API server takes 32,768.
 const LONGEST_MESSAGE: usize = 8_000;
 
-/// What became of an alpha object.
+/// Outcome of an alpha object's translation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TranslationOutcome {
-    /// What it means is in step with it.
+    /// Its v1 objects are in step with it.
     InStep {
         /// The objects, as `NodePool default`.
         made: Vec<String>,
-        /// What it does not say, and what that means.
+        /// Defaults for omitted fields, with their meaning.
         defaults: Vec<String>,
         /// Fields without a counterpart.
         left_out: Vec<String>,
@@ -38,7 +38,7 @@ pub enum TranslationOutcome {
 }
 
 impl TranslationOutcome {
-    /// In words.
+    /// The outcome in words.
     pub fn text(&self) -> String {
         match self {
             Self::InStep { made, .. } => format!("in step: {}", made.join(", ")),
@@ -47,7 +47,7 @@ impl TranslationOutcome {
     }
 }
 
-/// Which kind an alpha object is of.
+/// Kind of an alpha object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlphaKind {
     Provisioner,
@@ -87,7 +87,7 @@ impl Alpha {
         }
     }
 
-    /// Whose events they are.
+    /// Reference for its events.
     pub fn reference(&self) -> ObjectReference {
         match self.kind {
             AlphaKind::Provisioner => object::<Provisioner>(&self.name, &self.uid),
@@ -158,7 +158,7 @@ fn object<K: Resource<DynamicType = ()>>(name: &str, uid: &str) -> ObjectReferen
 const OF_MACHINE: &str = "a Machine is the record that an earlier Karpenter kept of an instance of its own: no NodeClaim is made of it, \
      as that would launch a second one; leave it to that Karpenter, or delete it when its instance is gone";
 
-/// Whether a Machine says already that nothing is made of it.
+/// True if a Machine says already that it is not translated.
 pub fn is_reported(machine: &Machine) -> bool {
     let conditions = machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     condition(conditions, TRANSLATED).is_some_and(|one| one.status == FALSE)
@@ -197,7 +197,7 @@ pub async fn refuse_unreadable(calls: Calls, object: Unreadable, now: Timestamp)
     let patch = json!({"metadata": {"uid": object.metadata.uid}, "status": {"conditions": conditions}});
     let name = object.metadata.name.clone().unwrap_or_default();
     let client = calls.client.clone();
-    // What comes back may be as unreadable as it was.
+    // The answer may be as unreadable as the object was.
     let _ = match object.kind.as_str() {
         "Provisioner" => calls.merge_status(&LenientApi::<Provisioner>::all(client), &name, patch).await.map(drop),
         "AWSNodeTemplate" => {

@@ -1,4 +1,4 @@
-//! What is to be written for one alpha object, and writing it.
+//! Writes for one alpha object.
 
 use dovetail_api::convert::translate::{
     OwnFields, Translation, TranslationProblem, TranslationStep, is_owned, next_class, next_pool,
@@ -17,7 +17,7 @@ use crate::context::env::Env;
 use crate::kube::calls::{CallError, Calls};
 use crate::reading::LenientApi;
 
-/// What is to be done for one alpha object.
+/// Writes due for one alpha object.
 pub struct Task {
     /// The alpha object that this is done for, and that its outcome is written to.
     pub object: Alpha,
@@ -28,12 +28,12 @@ pub struct Task {
     outcome: TranslationOutcome,
     /// Ready of what was made.
     ready: Option<Condition>,
-    /// How the object calls what v1 has fields for.
+    /// Names that the object has for fields of v1.
     fields: OwnFields,
 }
 
 impl Task {
-    /// Of an object that means this, beside what is there; none where everything is as it should be.
+    /// Writes due for an object with this translation, beside the existing objects; `None` if everything is in step.
     pub fn next_for(
         object: Alpha,
         meant: Result<Translation, TranslationProblem>,
@@ -81,12 +81,12 @@ fn pool_of<'s>(there: &'s Snapshot, name: &str) -> Option<&'s NodePool> {
     there.pools.get(name).map(AsRef::as_ref)
 }
 
-/// Whether its conditions say this already, for this generation.
+/// True if its conditions say this already, for this generation.
 fn is_said(object: &Alpha, outcome: &TranslationOutcome, ready: Option<&Condition>, now: Timestamp) -> bool {
     object.conditions_after(outcome, ready, now) == object.conditions
 }
 
-/// Why nothing is written at all: a name is another's, or what stands there is going.
+/// Obstacle for which nothing is written at all: a name is another's, or the object there is being deleted.
 fn obstacle(
     made: &Translation,
     classes: &[TranslationStep<EC2NodeClass>],
@@ -116,7 +116,7 @@ fn obstacle(
     }
 }
 
-/// Whether a class is the copy of another's for a kubelet block.
+/// True if a class is the copy of another's for a kubelet block.
 fn is_copy(class: &EC2NodeClass, made: &Translation) -> bool {
     made.pool.as_ref().is_some_and(|pool| pool.name_any() != class.name_any())
 }
@@ -160,7 +160,7 @@ fn readiness(object: &Alpha, made: &Translation, there: &Snapshot) -> Option<Con
     let mut ready = condition(status, READY)?.clone();
     if ready.status != TRUE {
         let of_class = class.and_then(|class| Some(class.status.as_ref()?.conditions.as_slice())).unwrap_or_default();
-        // What only sums up others says nothing by its reason.
+        // A condition that only sums up others has no reason of its own.
         let mut reasons = readiness::roots(status).chain(readiness::roots(of_class)).map(|root| &root.reason);
         if let Some(first) = reasons.find(|reason| *reason != UNHEALTHY_DEPENDENTS) {
             ready.reason.clone_from(first);
@@ -204,7 +204,7 @@ async fn write_all(
     let of_pools = LenientApi::<NodePool>::all(calls.client.clone());
     let count =
         classes.iter().filter(|next| next.writes()).count() + usize::from(pool.is_some_and(|next| next.writes()));
-    // Where one is refused the others stay as they were: where there are several, each is tried first.
+    // If one is refused the others stay as they were: with several objects each is tried first as a dry run.
     let runs: &[bool] = if count > 1 { &[true, false] } else { &[false] };
     for dry_run in runs {
         let params = PostParams { dry_run: *dry_run, ..PostParams::default() };

@@ -18,37 +18,37 @@ use crate::telemetry::log_event::LogEvent;
 /// The definitions by name.
 pub(crate) const NAMES: [&str; 3] =
     ["nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"];
-/// So many patches of one definition within [`PATCHES_WITHIN`]; more are made only where somebody else undoes them.
+/// Most patches of one definition within [`PATCHES_WITHIN`]; more are needed only if somebody else undoes them.
 const PATCHES: usize = 4;
 const PATCHES_WITHIN: Duration = Duration::from_secs(600);
 
-/// What the leader remembers of the definitions.
+/// Memory of the leader about the definitions.
 #[derive(Default)]
 pub(super) struct Definitions {
     /// The authorities that all of them have been seen to trust, and since when.
     trusted: Option<(String, Duration)>,
     brakes: BTreeMap<&'static str, Brake>,
-    /// How each stands, where it is not as it should be; told once.
+    /// Fault of each definition that is not as it should be; reported once.
     wrong: BTreeMap<&'static str, String>,
-    /// How far the objects of each are stored anew.
+    /// Progress of storing the objects of each anew.
     pub migrations: BTreeMap<String, Migration>,
     /// Objects that were stored anew.
     pub migrated: u64,
 }
 
 impl Definitions {
-    /// How long all of them have been seen to trust these authorities.
+    /// Time for which all definitions have been seen to trust these authorities.
     pub(super) fn trusted_for(&self, bundle: &str, now: Duration) -> Option<Duration> {
         let (known, since) = self.trusted.as_ref()?;
         (known == bundle).then(|| now.saturating_sub(*since))
     }
 
-    /// Whether all of them have been seen as they should be for so long.
+    /// True if all definitions have been seen as they should be for so long.
     pub(super) fn stand_since(&self, time: Duration, now: Duration) -> bool {
         self.trusted.as_ref().is_some_and(|(_, since)| now.saturating_sub(*since) >= time)
     }
 
-    /// How they stand, where they do not as they should.
+    /// Faults of the definitions, by name.
     pub(super) fn standing(&self) -> BTreeMap<&'static str, String> {
         self.wrong.clone()
     }

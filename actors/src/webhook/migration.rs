@@ -1,9 +1,9 @@
-//! What is stored as v1beta1 is stored anew as v1: each object is patched with nothing, which has an API server write it in
-//! the version that it stores. When none is left the definition says so, and no later release needs to know v1beta1. How far
-//! it is, and what is next, is kept by `dovetail_core::webhook::migration`.
+//! Stores anew as v1 the objects that are stored as v1beta1: each object gets an empty patch, which has an API server write it in
+//! the version that it stores. When none is left the definition says so, and no later release needs to know v1beta1.
+//! `dovetail_core::webhook::migration` keeps the progress and the next step.
 //!
-//! One object after the other, with a pause after each: pods that wait for nodes come first. After so many the certificates
-//! are looked at again, and it goes on from there.
+//! One object after the other, with a pause after each: pods that wait for nodes come first. After so many the certificates are
+//! looked at again, and it goes on from there.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::definitions::NAMES;
 use crate::kube::calls::CallError;
 use crate::telemetry::log_event::LogEvent;
 
-/// How long after the definitions were seen to be right: every API server knows them by then.
+/// Pause after the definitions were seen to be right: every API server knows them by then.
 const AFTER: Duration = Duration::from_secs(30);
 /// Objects a page.
 const PAGE: u32 = 500;
@@ -33,7 +33,7 @@ impl Pass {
     /// Stores anew what is stored as v1beta1. Whether nothing is left to do for now.
     pub(super) async fn store_anew(&mut self, standing: Vec<CustomResourceDefinition>) -> Result<bool, CallError> {
         if standing.len() < NAMES.len() {
-            // What was written meanwhile may have been stored as anything.
+            // Objects written meanwhile may have been stored in any version.
             self.definitions.migrations.clear();
             return Ok(true);
         }

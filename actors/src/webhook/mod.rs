@@ -34,7 +34,7 @@ pub(crate) use definitions::NAMES as DEFINITIONS;
 
 /// Pause between two passes; a tenth is added by chance.
 const PASS_INTERVAL: Duration = Duration::from_secs(30);
-/// The same while nothing is served, or the leader has something left to do.
+/// Shortest pause between passes while nothing is served, or the leader has something left to do.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(2);
 /// The number of failures after which it is reported, once.
 const WORTH_TELLING: u32 = 3;
@@ -46,14 +46,14 @@ pub struct Webhook {
     identities: Arc<dyn Identities>,
     office: Office,
     served: Option<ServingIdentity>,
-    /// What the leader remembers of the definitions; taken by the pass that is under way.
+    /// Memory of the leader about the definitions; taken by the pass that is under way.
     definitions: Option<Definitions>,
     backoff: Backoff,
     rng: fastrand::Rng,
     state: WebhookState,
 }
 
-/// What a pass works with.
+/// Tools of a pass.
 struct Pass {
     env: Env,
     calls: Calls,
@@ -64,11 +64,11 @@ struct Pass {
     definitions: Definitions,
 }
 
-/// What a pass came to.
+/// Outcome of a pass.
 struct Outcome {
     served: Option<ServingIdentity>,
     definitions: Definitions,
-    /// Whether it is worth looking again soon; an error is what stands in the way.
+    /// True if the next pass may wait; an error is the obstacle.
     rests: Result<bool, String>,
 }
 
@@ -107,7 +107,7 @@ impl Handler<Observe> for Webhook {
     }
 }
 
-/// Where an API server reaches the webhook, by the settings.
+/// Address of the webhook for an API server, by the settings.
 pub fn place(settings: &Settings) -> WebhookAddress {
     if settings.webhook.url.is_empty() {
         return WebhookAddress::Service {
@@ -179,7 +179,7 @@ impl Pass {
         Outcome { served: self.served, definitions: self.definitions, rests }
     }
 
-    /// Whether everything is as it should be for now.
+    /// Runs the pass. True if everything is as it should be for now.
     async fn go(&mut self) -> Result<bool, CallError> {
         let Some(kept) = self.certificates().await? else { return Ok(true) };
         self.serve(&kept)?;

@@ -21,7 +21,7 @@ impl Pass {
         LenientApi::namespaced(self.calls.client.clone(), &self.env.settings.system_namespace)
     }
 
-    /// What the Secret holds, after what is due has been done where this is the leader. `None` while there is none.
+    /// Contents of the Secret; the leader first takes the steps that are due. `None` while there is none.
     pub(super) async fn certificates(&mut self) -> Result<Option<KeptIdentities>, CallError> {
         let name = self.env.settings.webhook.secret.clone();
         let api = self.secrets();

@@ -15,7 +15,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use world::{SpoilEnd, World, minutes, on_demand_m5, run, seconds};
 
-/// What releases of Karpenter leave on objects: the versions of its hashes, and the tag that names the cluster.
+/// Traces of a Karpenter release on objects: the versions of its hashes, and the tag that names the cluster.
 #[derive(Clone, Copy)]
 struct Release {
     pool_version: Option<&'static str>,
@@ -244,7 +244,7 @@ fn adopted_karpenter_cluster_loses_no_node_in_its_first_hour() {
                 assert!(condition(&claim, "Drifted").is_none(), "{claim:#}");
                 assert!(condition(&claim, "ConsistentStateFound").is_some(), "what we do not know is left");
             }
-            // What would have gone is told.
+            // The removals that are not made are reported.
             assert!(count(&world, "would_disrupt") > 0, "{}", told(&world));
             annotate(&world, "dovetail.dev/disruption", &Value::Null);
             world.until(minutes(15), || world.cloud.living().len() == 1).await;

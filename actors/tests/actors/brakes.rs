@@ -1,4 +1,4 @@
-//! What is done once rather than often: a burst of pods is one batch, a message one event.
+//! Work that is done once rather than often: a burst of pods is one batch, a message one event.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::world;

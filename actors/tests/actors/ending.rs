@@ -220,7 +220,7 @@ fn many_gone_nodes_end_nothing_and_an_operator_is_told() {
         let log_events = world.log_events().join("\n");
         assert_eq!((world.journal.count("gave_up"), world.cloud.living().len()), (0, 8), "{log_events}");
         assert_eq!(world.journal.count("nodes_gone"), 2, "every ten minutes: {log_events}");
-        // Who deletes some of the claims says what is right.
+        // A user who deletes some of the claims shows that their Nodes are really gone.
         let there: BTreeSet<_> =
             world.api.list(&NODES).iter().map(|node| node["spec"]["providerID"].to_string()).collect();
         let alone = |claim: &&Arc<Value>| !there.contains(&claim["status"]["providerID"].to_string());

@@ -9,7 +9,7 @@ use dovetail_sandbox::apiserver::{DeleteOptions, Gvr};
 use serde_json::{Value, json};
 use world::{World, run, seconds};
 
-/// The chart's.
+/// Fence of the chart.
 const POLICY: &str = include_str!("../../../deploy/helm/dovetail/files/fence.yaml");
 const POLICIES: Gvr = Gvr::from_static("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies");
 const BINDINGS: Gvr = Gvr::from_static("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings");

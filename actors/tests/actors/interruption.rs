@@ -223,7 +223,7 @@ fn spot_without_a_queue_is_said_once() {
     });
 }
 
-/// So many nodes are warned of, in so many messages.
+/// Numbers of nodes that are warned of, and of messages.
 const DEEP: (usize, usize) = (1_000, 15_000);
 
 /// A claim of a spot node that runs.

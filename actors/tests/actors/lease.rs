@@ -1,4 +1,4 @@
-//! What somebody has written into the Lease by hand does not keep everybody from leading: it is told of, and got over.
+//! Values written into the Lease by hand keep no replica from leading for good: they are reported, and recovered from.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::world;

@@ -1,4 +1,4 @@
-//! What is not ours is not touched, and what is ours is not stolen: users who may write NodeClaims, their status, or Nodes end,
+//! Foreign objects are not touched, and our own are not stolen: users who may write NodeClaims, their status, or Nodes end,
 //! drain, taint and take over no instance that is not theirs, and launch nothing past the ceilings.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -49,7 +49,7 @@ fn node_of(world: &World, instance: &Instance) -> Value {
     node_as_it_is(world, &instance.private_dns_name)
 }
 
-/// What of a Node anybody but its kubelet writes.
+/// Parts of a Node that others than its kubelet write.
 fn node_as_it_is(world: &World, name: &str) -> Value {
     let node = world.api.get(&NODES, "", name).unwrap_or_else(|| panic!("node {name} is gone: {}", told(world)));
     let (meta, spec) = (&node["metadata"], &node["spec"]);

@@ -18,7 +18,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use world::{World, run, seconds};
 
-/// How it fails.
+/// Ways to fail.
 #[derive(Clone, Copy, PartialEq)]
 enum How {
     /// It panics, when polled.
@@ -45,7 +45,7 @@ impl Fails {
         Arc::new(Self { how, begins, broken: true.into(), asked: 0.into(), failed: Mutex::default() })
     }
 
-    /// How often it has failed.
+    /// Number of failures.
     fn failures(&self) -> usize {
         self.failed.lock().unwrap().len()
     }

@@ -23,7 +23,7 @@ use proptest::prelude::*;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// How deep a sample goes.
+/// Depth limit of a sample.
 const DEEPEST: usize = 12;
 
 /// An object of a schema with a value in every field.
@@ -80,7 +80,7 @@ fn text(schema: &Value, name: &str) -> String {
         (.., "expireAfter" | "terminationGracePeriod" | "consolidateAfter" | "duration") => "1h",
         (.., "cpuCFSQuotaPeriod" | "imageMaximumGCAge" | "imageMinimumGCAge") => "1m",
         (.., "volumeSize") => "20Gi",
-        // Of the claims that StatefulSets carry.
+        // A field of the claims that StatefulSets carry.
         (.., "apiVersion") => "v1",
         (.., "kind") => "PersistentVolumeClaim",
         _ => "x",
@@ -215,7 +215,7 @@ fn with(object: &Value, place: &str, text: &str) -> String {
     object.to_string().replacen(&json!(HERE).to_string(), text, 1)
 }
 
-/// What names an object, where it is, and what its version is.
+/// Metadata that identifies an object: its name, namespace and version.
 const NAMES: [(&str, &str); 3] = [("name", "changed"), ("namespace", "default"), ("resourceVersion", "7")];
 
 /// The object, changed at a place, between two others in a list, and in a watch. Answers how it was read.
@@ -361,7 +361,7 @@ fn field_at_the_edge_of_any_kind_costs_nobody_else_anything() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Of every kind a place drawn, templates' too, and what is put there.
+    /// Draws a kind, a place in it or in its template, and a value to put there.
     #[test]
     fn whatever_stands_anywhere_in_an_object_the_others_are_read(place in any::<prop::sample::Index>(), of in any::<prop::sample::Index>(),
         other in prop_oneof![3 => Just(String::new()), 1 => "\\PC{0,20}"]) {

@@ -21,9 +21,9 @@ use tokio::task::LocalSet;
 use world::cloud::{Launched, subnet_in};
 use world::{Spoil, World, run, seconds};
 
-/// What is kept of a release, in the order in which it is made again.
+/// Kinds kept of a release, in the order in which their objects are made again.
 static KEPT: [Gvr; 6] = [NODE_POOLS, EC2_NODE_CLASSES, LEASES, NODE_CLAIMS, NODES, PODS];
-/// Whose keys they are.
+/// Prefixes of our keys.
 const OURS: [&str; 2] = ["karpenter", "dovetail.dev"];
 const LAUNCH_TOKEN: &str = "dovetail.dev/launch-token";
 
@@ -142,7 +142,7 @@ fn kind_of(kind: &Gvr) -> &'static str {
     }
 }
 
-/// What 0.1.0 wrote on the claim whose launch it left without an answer, and the instance that it had got.
+/// Claim whose launch 0.1.0 left without an answer, and the instance that it had got.
 const CLAIM_OF_0_1_0: (&str, &str) = ("default-5bxrh", "i-00000000000000003");
 const WRITTEN_BY_0_1_0: [(&str, &str); 7] = [
     ("dovetail.dev/launch-token", "dt-8bacff3991b304378c6476e257627d8f-1"),
@@ -238,8 +238,8 @@ fn form(value: &str) -> String {
     form
 }
 
-/// What each release derives from the pods and writes itself as soon as it leads. Claims of nodes with pods are not Consolidatable
-/// any more where nothing consolidates them.
+/// Condition that each release derives from the pods and writes anew as soon as it leads. Claims of nodes with pods are no longer
+/// Consolidatable if nothing consolidates them.
 const ANEW: [&str; 1] = ["NodeClaim condition Consolidatable"];
 
 #[test]
@@ -258,7 +258,7 @@ fn what_this_release_writes_those_before_it_can_read() {
                 written(&left).difference(&now).filter(|one| !ANEW.contains(&one.as_str())).cloned().collect();
             assert!(missing.is_empty(), "{version} looks for {missing:#?}");
         }
-        // Who leads after this release, of an earlier one, would replace every node.
+        // A leader of an earlier release would replace every node.
         let now = hashes(&left);
         for (version, left) in releases() {
             for (of, (scheme, hash)) in hashes(&left) {
@@ -296,7 +296,7 @@ fn written_by_0_1_0(world: &World, holder: &str, term: i64) {
 
 const LEASE: &str = "karpenter-leader-election";
 
-/// Who holds the Lease, in which term, as 0.1.0 reads it.
+/// Holder and term of the Lease, as 0.1.0 reads it.
 fn read_by_0_1_0(world: &World) -> (String, i64) {
     let lease = world.api.get(&LEASES, "kube-system", LEASE).unwrap();
     let spec = &lease["spec"];

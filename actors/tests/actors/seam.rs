@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 use world::region::RegionCloud;
 use world::{World, minutes, run, seconds};
 
-/// This cluster's.
+/// Uid of this cluster.
 const UID: &str = "uid-of-this-cluster";
 
-/// What is behind the seam.
+/// Implementations behind the seam.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behind {
     /// EC2's protocols, spoken by the AWS SDK.
@@ -141,7 +141,7 @@ fn living(region: &Region) -> Vec<(String, &'static str)> {
     all
 }
 
-/// How often each event of an actor's was told, of those that tell of the way of nodes.
+/// Number of events of each kind that mark a node's way.
 fn way(world: &World) -> BTreeMap<String, usize> {
     let told = ["launched", "registered", "initialized", "interrupted", "draining", "drained", "terminated", "gave_up"];
     told.map(|event| (event.to_owned(), world.journal.count(event))).into()

@@ -26,7 +26,7 @@ fn next_replica_leads_within_one_look_before_lease_runs_out() {
     });
 }
 
-/// Whom the Lease names, and in which term.
+/// Holder and term of the Lease.
 fn lease(world: &World) -> (String, u64) {
     let lease = world.api.get(&LEASES, "kube-system", "karpenter-leader-election");
     let spec = lease.map(|lease| lease["spec"].clone()).unwrap_or_default();

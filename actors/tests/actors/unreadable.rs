@@ -1,4 +1,4 @@
-//! What cannot be read is there and not understood: it is named, it holds what it holds, and everybody else goes on.
+//! An unreadable object exists without being understood: it is named, it keeps its resources, and all others continue.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::world;
@@ -304,7 +304,7 @@ async fn unusable(replica: &ReplicaHandle) -> Value {
 }
 
 fn delete(world: &World, kind: &Gvr, name: &str) {
-    // What was read of it before has made it wait for its claims.
+    // It got a finalizer while it was readable, which waits for its claims.
     world.api.patch(kind, "", name, &json!({"metadata": {"finalizers": null}})).unwrap();
     if world.api.get(kind, "", name).is_some() {
         world.api.delete(kind, "", name, &DeleteOptions::default()).unwrap();
@@ -353,7 +353,7 @@ fn pool_whose_unreadable_class_is_gone_is_told_it_has_none() {
     });
 }
 
-/// Whether a pool is Ready, and why not.
+/// Status and reason of a pool's Ready.
 fn ready(world: &World, pool: &str) -> (String, String) {
     condition(world, pool, "Ready")
 }
@@ -413,7 +413,7 @@ fn kubelet_writes_of_unreadable_node_pack_nothing_anew() {
         }
         let with_beats = packings().await - before;
         assert!(with_beats <= quiet + 1, "{with_beats} packings in five minutes, {quiet} without a kubelet");
-        // What is written of it by somebody is looked at.
+        // A change that somebody writes leads to a packing.
         let before = packings().await;
         world.api.patch(&NODES, "", &node, &json!({"metadata": {"labels": {"a": "b"}}})).unwrap();
         tokio::time::sleep(Duration::from_secs(5)).await;

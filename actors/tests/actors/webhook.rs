@@ -85,7 +85,7 @@ fn entry(secret: &Value, name: &str) -> String {
     secret["data"][name].as_str().unwrap_or_default().to_owned()
 }
 
-/// What each definition has its API server trust, and whether v1beta1 is served.
+/// Authorities that the definitions have their API server trust, and true if v1beta1 is served.
 fn trusted(world: &World) -> BTreeSet<(String, bool)> {
     let all = world.api.list(&CUSTOM_RESOURCE_DEFINITIONS);
     let of = |crd: &Value| {
@@ -109,7 +109,7 @@ fn one_replica_writes_all_serve_and_crds_trust_what_is_served() {
     });
 }
 
-/// As an older Karpenter leaves the definitions, brought up to date: its objects are stored, and nothing converts them.
+/// Sets the definitions as an older Karpenter leaves them, updated: objects are stored as v1beta1, and nothing converts them.
 fn stored_by_an_older(world: &World) {
     for crd in world.api.list(&CUSTOM_RESOURCE_DEFINITIONS) {
         let name = crd["metadata"]["name"].as_str().unwrap();
@@ -246,7 +246,7 @@ fn undone_definition_is_not_rewritten_without_end() {
     });
 }
 
-/// What definitions hold where they trust what is served, and nothing else.
+/// Bundle of the definitions while they trust the served certificate's authority only.
 fn authority_of(texts: &Texts) -> String {
     let served = texts.served.lock().unwrap().last().cloned().unwrap_or_default();
     base64(&format!("{}\n", served.replacen("crt", "ca", 1)))

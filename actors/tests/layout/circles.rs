@@ -8,7 +8,7 @@ use crate::source::{ACTORS, is_word, production, production_of, room, word};
 /// The crates whose rooms are held, by where their sources lie from this crate's folder.
 const SOURCES: [&str; 5] = [ACTORS, "../crates/core/src", "../crates/simulation/src", "../src", "../xtask/src"];
 
-/// Which rooms a room imports, each with a file that does.
+/// Rooms that a room imports, each with a file that does.
 type Imports = BTreeMap<String, BTreeMap<String, String>>;
 
 /// The rooms that a text names by `crate::`.

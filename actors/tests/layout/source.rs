@@ -15,12 +15,12 @@ pub fn text(path: &str) -> String {
     std::fs::read_to_string(root(ACTORS).join(path)).unwrap()
 }
 
-/// What runs in production of every file of this crate, by its path below src/.
+/// Production code of every file of this crate, by its path below src/.
 pub fn production() -> BTreeMap<String, String> {
     production_of(ACTORS)
 }
 
-/// The same of the crate whose source lies there.
+/// Production code of every file of the crate whose source lies there.
 pub fn production_of(source: &str) -> BTreeMap<String, String> {
     let root = root(source);
     let (mut all, mut folders, mut of_tests) = (BTreeMap::new(), vec![root.clone()], Vec::new());
@@ -82,7 +82,7 @@ pub fn room(path: &str) -> &str {
     path.split_once('/').map_or_else(|| path.trim_end_matches(".rs"), |(room, _)| room)
 }
 
-/// Whether a character may stand in a name.
+/// True if a character may stand in a name.
 pub fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 /// One row: each of the senders sends each of the messages, and each of the takers takes it.
 #[derive(Debug)]
 pub struct Row {
-    /// Who sends.
+    /// Senders.
     pub from: BTreeSet<String>,
-    /// What.
+    /// Messages.
     pub messages: BTreeSet<String>,
-    /// To whom.
+    /// Recipients.
     pub to: BTreeSet<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Who sends what to whom, held to the source: senders make a message, takers have a `Handler` for it.
+//! Table of senders and takers, held to the source: senders make a message, takers have a `Handler` for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ fn messages(files: &BTreeMap<String, String>) -> BTreeSet<String> {
     all
 }
 
-/// Who has a handler of what.
+/// Actors with a handler, by message.
 fn takers(files: &BTreeMap<String, String>, messages: &BTreeSet<String>) -> ByMessage {
     let mut all = ByMessage::new();
     for (path, text) in files {
@@ -59,7 +59,7 @@ fn made(text: &str) -> BTreeSet<&str> {
     let mut all = BTreeSet::new();
     let mut parts = text.split("fn handle(");
     let first = parts.next().into_iter();
-    // What a handler takes, it may take apart where it names it.
+    // A handler may take apart the messages that it names.
     for statement in first
         .chain(parts.map(behind_parameters))
         .flat_map(|part| part.split_inclusive(';'))
@@ -78,12 +78,12 @@ fn made(text: &str) -> BTreeSet<&str> {
     all
 }
 
-/// What follows a function's parameters.
+/// Text after a function's parameters.
 fn behind_parameters(text: &str) -> &str {
     behind_group(text, 1)
 }
 
-/// What follows a group of brackets of which so many are open.
+/// Text after a group of brackets of which `open` are open already.
 fn behind_group(text: &str, mut open: i32) -> &str {
     let end = text.find(|c| {
         open += i32::from("([{".contains(c)) - i32::from(")]}".contains(c));
@@ -97,7 +97,7 @@ fn is_import(statement: &str) -> bool {
     code.starts_with("use ") || code.starts_with("pub use ") || code.starts_with("pub(crate) use ")
 }
 
-/// Whether a name between these is a value: neither of a path, nor a type, a declaration, or what something is held against.
+/// True if a name between these is a value: not part of a path, nor a type, a declaration, or one side of a comparison.
 fn is_value(before: &str, after: &str) -> bool {
     let before = before.trim_end();
     let last = before.rsplit(|c| !is_word(c)).next().unwrap();
@@ -109,7 +109,7 @@ fn is_value(before: &str, after: &str) -> bool {
         && !is_pattern(after)
 }
 
-/// Whether what follows a name makes it one of a `match` or a `let`.
+/// True if the text after a name makes it a pattern of a `match` or a `let`.
 fn is_pattern(after: &str) -> bool {
     let mut rest = after;
     while let Some(part) = rest.strip_prefix("::") {
@@ -122,7 +122,7 @@ fn is_pattern(after: &str) -> bool {
     rest.starts_with("=>") || rest.starts_with("= ") || rest.starts_with("| ") || rest.starts_with("if ")
 }
 
-/// Who makes what, of the messages.
+/// Actors that make a message, by message.
 fn senders(files: &BTreeMap<String, String>, messages: &BTreeSet<String>) -> ByMessage {
     let mut all = ByMessage::new();
     for (path, text) in files {
@@ -134,7 +134,7 @@ fn senders(files: &BTreeMap<String, String>, messages: &BTreeSet<String>) -> ByM
     all
 }
 
-/// What the table has and the source has not, and the other way round.
+/// Differences between the table and the source.
 fn differences(rows: &[Row], messages: &BTreeSet<String>, senders: &ByMessage, takers: &ByMessage) -> Vec<String> {
     let none = BTreeSet::new();
     let of = |all: &ByMessage, message: &str| all.get(message).unwrap_or(&none).clone();

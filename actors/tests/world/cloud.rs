@@ -21,7 +21,7 @@ use dovetail_core::resources::format_amount;
 use futures::future::{BoxFuture, FutureExt};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// How the next launch is spoiled.
+/// Ways to spoil the next launch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spoil {
     /// Sold out, whatever is asked for first.
@@ -32,14 +32,14 @@ pub enum Spoil {
     LostBefore,
     /// The call never answers, the instance made.
     Hangs,
-    /// Throttled.
+    /// The call is throttled.
     Throttled,
 }
 
-/// What becomes of a call that ends instances.
+/// Ways to spoil a call that ends instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpoilEnd {
-    /// They are ended, and the answer is lost.
+    /// The instances are ended, and the answer is lost.
     LostAfter,
     /// The cloud will not end them, however often it is asked.
     Refused,
@@ -74,7 +74,7 @@ struct State {
     keeps_first: bool,
     /// A call to the queue takes so long, and gives ten messages at most.
     queue_time: Option<Duration>,
-    /// What the status checks find.
+    /// Findings of the status checks.
     troubles: Vec<Trouble>,
     ends: BTreeMap<String, SpoilEnd>,
     launched: Vec<Launched>,
@@ -93,12 +93,12 @@ impl FakeCloud {
         self.state.lock().unwrap().spoils.extend(spoils);
     }
 
-    /// When it was asked whose instances are.
+    /// Times of the questions for instances' owners.
     pub fn looked_up(&self) -> Vec<jiff::Timestamp> {
         self.state.lock().unwrap().looked_up.clone()
     }
 
-    /// It is throttled whoever asks whose instances are, or no more.
+    /// Throttles questions for instances' owners, or stops that.
     pub fn look_ups_fail(&self, fail: bool) {
         self.state.lock().unwrap().look_ups_fail = fail;
     }
@@ -108,7 +108,7 @@ impl FakeCloud {
         self.state.lock().unwrap().resolution = time;
     }
 
-    /// How many node classes are being resolved.
+    /// Number of node classes being resolved.
     pub fn resolving(&self) -> usize {
         self.state.lock().unwrap().resolving
     }
@@ -125,7 +125,7 @@ impl FakeCloud {
         self.announce_by(body, "");
     }
 
-    /// The same, with the receipt by which it is deleted.
+    /// Announces a message with the receipt by which it is deleted.
     pub fn announce_by(&self, body: &str, receipt: &str) {
         let message = QueueMessage { body: body.into(), receipt: receipt.into(), ..QueueMessage::default() };
         self.state.lock().unwrap().messages.push(message);
@@ -141,7 +141,7 @@ impl FakeCloud {
         self.state.lock().unwrap().deletions.clone()
     }
 
-    /// Of the next batch to be deleted the first message is kept.
+    /// Keeps the first message of the next batch to be deleted.
     pub fn keep_first(&self) {
         self.state.lock().unwrap().keeps_first = true;
     }
@@ -151,12 +151,12 @@ impl FakeCloud {
         self.state.lock().unwrap().queue_time = Some(time);
     }
 
-    /// What the status checks find from now on.
+    /// Sets the findings of the status checks.
     pub fn trouble(&self, troubles: Vec<Trouble>) {
         self.state.lock().unwrap().troubles = troubles;
     }
 
-    /// How many messages nobody has received.
+    /// Number of messages that nobody has received.
     pub fn unread(&self) -> usize {
         self.state.lock().unwrap().messages.len()
     }
@@ -248,7 +248,7 @@ impl FakeCloud {
     }
 }
 
-/// The cluster's.
+/// Uid of the cluster.
 const UID: &str = "uid-of-this-cluster";
 
 /// The one subnet of a zone.

@@ -36,21 +36,21 @@ pub fn on_demand_m5() -> Value {
     ])
 }
 
-/// So many minutes.
+/// A number of minutes.
 pub fn minutes(count: u64) -> Duration {
     Duration::from_secs(60 * count)
 }
 
-/// So many seconds.
+/// A number of seconds.
 pub fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// How long an instance takes to join, and then to become ready.
+/// Time until an instance joins, and below until it is ready.
 const JOINS: Duration = Duration::from_secs(20);
 const READY: Duration = Duration::from_secs(10);
 
-/// The world.
+/// A cluster with its cloud, for replicas under test.
 #[derive(Clone)]
 pub struct World {
     pub api: ApiServer,
@@ -60,7 +60,7 @@ pub struct World {
     pub journal: Arc<MemoryJournal>,
     silent: Arc<AtomicBool>,
     spoils: Arc<AtomicBool>,
-    /// What replicas have instead of `cloud`.
+    /// Cloud that replicas use instead of `cloud`.
     behind: Option<Arc<dyn Cloud>>,
 }
 
@@ -69,7 +69,7 @@ pub fn run<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
     run_drawn(1, test);
 }
 
-/// The same, with other requests that fail where some do.
+/// Runs a test in which failures strike other requests for each seed.
 pub fn run_drawn<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(World) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(LocalSet::new().run_until(async {
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// The same world, whose replicas have another cloud.
+    /// This world with another cloud for its replicas.
     pub fn with_cloud(self, behind: Arc<dyn Cloud>) -> Self {
         Self { behind: Some(behind), ..self }
     }
@@ -127,7 +127,7 @@ impl World {
         self.replica_by(number, settings, Arc::new(InlineSolver), journal)
     }
 
-    /// The same with both.
+    /// Starts a replica with these settings, solver and journal.
     pub fn replica_by(
         &self,
         number: u32,
@@ -188,7 +188,7 @@ impl World {
         self.pods_of("pod", count, cpu);
     }
 
-    /// The same, by a name of their own.
+    /// Makes pods of this name that kube-scheduler has marked.
     pub fn pods_of(&self, name: &str, count: usize, cpu: &str) {
         self.unmarked(name, count, cpu);
         let status = json!({"status": {"phase": "Pending", "conditions": [
@@ -223,12 +223,12 @@ impl World {
         self.silent.store(silent, Ordering::Relaxed);
     }
 
-    /// How many pods are bound.
+    /// Number of bound pods.
     pub fn bound(&self) -> usize {
         self.api.list(&PODS).iter().filter(|pod| pod["spec"]["nodeName"].is_string()).count()
     }
 
-    /// What the wall clock says.
+    /// Wall clock's time as text.
     pub fn clock_text(&self) -> String {
         self.clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }

@@ -21,9 +21,9 @@ use dovetail_sandbox::region::{self, CapacityType, InstanceState, Placement, Reg
 use futures::future::{BoxFuture, FutureExt};
 use serde_json::json;
 
-/// How long the region takes to answer.
+/// Time until the region answers.
 const ANSWERS_IN: Duration = Duration::from_millis(100);
-/// How long a received message is hidden.
+/// Time that a received message is hidden.
 const HIDDEN: Duration = Duration::from_secs(20);
 
 /// See the module.

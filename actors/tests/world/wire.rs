@@ -19,7 +19,7 @@ pub fn spoilt() -> Value {
     json!({"test/odd": MARK.trim_matches('"')})
 }
 
-/// The same way, on which what is marked turns into what no type can read.
+/// A client that gets unreadable text for marked objects.
 pub fn spoiling(client: Client) -> Client {
     changing(client, |_, data| {
         let text = std::str::from_utf8(data).unwrap();
@@ -27,7 +27,7 @@ pub fn spoiling(client: Client) -> Client {
     })
 }
 
-/// The same way, on which requests for a path fail with 403 while the switch is on.
+/// A client whose requests for a path fail with 403 while the switch is on.
 pub fn forbidding(client: Client, path: &'static str, on: Arc<AtomicBool>) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = service_fn(move |request: http::Request<Body>| {

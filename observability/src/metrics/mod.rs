@@ -1,4 +1,4 @@
-//! What Prometheus reads: Karpenter's names where the meaning is Karpenter's, `dovetail_` for our own.
+//! Metrics for Prometheus: Karpenter's names where the meaning is Karpenter's, `dovetail_` for our own.
 
 mod page;
 mod plain;
@@ -59,7 +59,7 @@ struct All {
     restarts: Gauge,
 }
 
-/// What was seen of the actors when last asked.
+/// State of the actors when last asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ActorsSeen {
     /// Every list has been read once.
@@ -133,7 +133,7 @@ impl Metrics {
         self.count(Id::Events, &[actor, event], 1);
     }
 
-    /// What the actors say of themselves.
+    /// Takes the state of the actors.
     pub fn saw(&self, seen: ActorsSeen) {
         self.0.synced.set(seen.synced.into());
         self.0.nodes.set(seen.nodes);
@@ -152,7 +152,7 @@ impl Metrics {
         let _ = self.0.state.set(state);
     }
 
-    /// As text in the OpenMetrics format.
+    /// All metrics as text in the OpenMetrics format.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing into a String does not fail.

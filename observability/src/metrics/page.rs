@@ -43,7 +43,7 @@ impl MetricsPage {
         let _ = writeln!(self.text, " {value}");
     }
 
-    /// How many samples there are.
+    /// Number of samples.
     pub fn series(&self) -> usize {
         self.series
     }

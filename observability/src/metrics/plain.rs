@@ -1,18 +1,18 @@
-//! The same page in Prometheus' older text format, for whoever does not ask for OpenMetrics: counters have their sample's name,
+//! Page of metrics in Prometheus' older text format, for whoever does not ask for OpenMetrics: counters have their sample's name,
 //! and there are no exemplars, units or end.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// What a client is answered with if it asks for nothing else.
+/// Content type for a client that asks for nothing else.
 pub const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// What a client is answered with that asks for it.
+/// Content type for a client that asks for OpenMetrics.
 pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Endings that the text format keeps for counters, histograms and summaries. Karpenter has gauges that end so.
 const RESERVED: [&str; 4] = ["_total", "_count", "_sum", "_bucket"];
 
-/// Whether an `Accept` header asks for OpenMetrics rather than for text.
+/// True if an `Accept` header asks for OpenMetrics rather than for text.
 #[must_use]
 pub fn asks_open_metrics(accept: &str) -> bool {
     let quality = |kind: &str| {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// The quantiles that are shown (core spec 7.1).
 pub const QUANTILES: [(&str, f64); 5] = [("0.0", 0.0), ("0.5", 0.5), ("0.9", 0.9), ("0.99", 0.99), ("1.0", 1.0)];
-/// Of so many values at most.
+/// Most values that the quantiles are computed from.
 const LATEST: usize = 2048;
 
 /// The latest values, and the sum and the number of all.
@@ -13,12 +13,12 @@ pub struct Summary {
     latest: VecDeque<f64>,
     /// Sum of all values.
     pub sum: f64,
-    /// How many there were.
+    /// Number of values so far.
     pub count: u64,
 }
 
 impl Summary {
-    /// A value.
+    /// Adds a value.
     pub fn observe(&mut self, value: f64) {
         self.latest.push_back(value);
         if self.latest.len() > LATEST {

@@ -1,7 +1,7 @@
 //! Every metric that is counted or measured where it happens: its name, type, labels and what it means, once. What shows a
 //! state (nodes, pods, pools, cost) is written when it is asked for: see [`super::MetricsPage`].
 
-/// What kind of metric.
+/// Kinds of metrics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MetricKind {
     /// A counter; its name is written with `_total`.
@@ -14,7 +14,7 @@ pub enum MetricKind {
     Summary,
 }
 
-/// A metric.
+/// A metric by its name.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownMetric {
     /// Its name, without what its type adds.
@@ -23,7 +23,7 @@ pub struct KnownMetric {
     pub kind: MetricKind,
     /// Its labels, in the order in which values are given.
     pub labels: &'static [&'static str],
-    /// What it means.
+    /// Help text: the metric's meaning.
     pub help: &'static str,
 }
 

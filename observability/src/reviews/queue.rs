@@ -1,4 +1,4 @@
-//! Who is answered next: addresses take turns, and what is large keeps nothing small waiting.
+//! Order of the answers: addresses take turns, and large bodies keep no small one waiting.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ const OF_ONE_MOST: usize = 128;
 pub(super) struct ReviewQueue<T> {
     waiting: BTreeMap<IpAddr, VecDeque<(BodyKind, T)>>,
     many: usize,
-    /// Whose review was taken last.
+    /// Address whose review was taken last.
     last: Option<IpAddr>,
 }
 

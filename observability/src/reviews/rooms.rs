@@ -10,11 +10,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{BODY_MOST, SMALL_MOST};
 
-/// What all small bodies may take together, beside the last.
+/// Room for all small bodies together, beside the last; bytes.
 const SMALL_ROOM: usize = 6 << 20;
-/// What all large bodies may take together, beside the last.
+/// Room for all large bodies together, beside the last; bytes.
 const LARGE_ROOM: usize = 2 << 20;
-/// What the small bodies of one address may take together.
+/// Room for the small bodies of one address together; bytes.
 const OF_ONE_ADDRESS: usize = SMALL_ROOM / 2;
 /// More is never taken at once: a part of a body is a buffer.
 const PART_MOST: usize = SMALL_MOST;

@@ -28,7 +28,7 @@ pub(super) struct Outcome {
     pub(super) room: Room,
 }
 
-/// What the talking thread and the workers share.
+/// State shared by the talking thread and the workers.
 #[derive(Default)]
 struct Shared {
     queue: Mutex<ReviewQueue<Job>>,

@@ -48,7 +48,7 @@ fn exporter(settings: &TraceSettings) -> io::Result<SpanExporter> {
 }
 
 fn of_resource(own: Resource) -> opentelemetry_sdk::Resource {
-    // What OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME say counts before what we say.
+    // OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME win over our own values.
     let said = opentelemetry_sdk::Resource::builder().build();
     let unknown = |key: &str| match said.get(&key.to_owned().into()) {
         Some(value) => key == "service.name" && value.as_str().starts_with("unknown_service"),
@@ -117,7 +117,8 @@ impl Sending {
         let _ = done.send(());
     }
 
-    /// What the collector does not take in time is lost and counted: to keep it would cost memory for ever.
+    /// Sends the batch. Spans that the collector does not take in time are lost and counted: to keep them would cost memory for
+    /// ever.
     async fn send(&mut self) {
         while !self.batch.is_empty() {
             let rest = self.batch.split_off(self.batch.len().min(self.settings.batch));

@@ -42,26 +42,26 @@ pub struct ExportedSpan {
     pub parent: u64,
     /// Its name, one of few.
     pub name: &'static str,
-    /// Who tells it: the instrumentation scope.
+    /// Actor that makes it: the instrumentation scope.
     pub scope: &'static str,
-    /// When it began, nanoseconds since 1970.
+    /// Start, nanoseconds since 1970.
     pub begun: u64,
-    /// When it ended, nanoseconds since 1970.
+    /// End, nanoseconds since 1970.
     pub ended: u64,
-    /// Whether it is a call to somebody else.
+    /// True for a call to another system.
     pub remote: bool,
-    /// What is known of it.
+    /// Attributes by name.
     pub attributes: Vec<(&'static str, Value)>,
     /// Traces and spans that led to it, too.
     pub links: Vec<(u128, u64)>,
-    /// Why it came out badly.
+    /// Error, if the span failed.
     pub error: Option<String>,
 }
 
-/// Who tells: attributes of the resource.
+/// Attributes of the resource, the process that sends.
 pub type Resource = Vec<(&'static str, String)>;
 
-/// What has become of spans.
+/// Numbers of spans by their outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceCounts {
     /// Accepted by the collector.
@@ -82,7 +82,7 @@ struct Counters {
     unsampled: AtomicU64,
 }
 
-/// What waits to be sent.
+/// Items that wait to be sent.
 #[allow(clippy::large_enum_variant)]
 enum Item {
     Span(ExportedSpan),
@@ -127,7 +127,7 @@ impl Traces {
         let _ = tokio::time::timeout(within, flush).await;
     }
 
-    /// What has become of spans so far.
+    /// Numbers of spans by their outcome so far.
     pub fn counts(&self) -> TraceCounts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         TraceCounts {

@@ -1,5 +1,5 @@
-//! Which spans are kept: a share of all traces, by their ids; and of the rest those in which something went wrong or was
-//! slow, from the moment that it did, with what is remembered of before.
+//! Choice of the spans that are kept: a share of all traces, by their ids; and of the rest those in which something went wrong or
+//! was slow, from the moment that it did, with what is remembered of before.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -65,7 +65,7 @@ impl Sampler {
         Vec::new()
     }
 
-    /// How many spans have been let go for good so far.
+    /// Number of spans let go for good so far.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// How spans are sent.
+/// Protocols for sending spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtlpProtocol {
     /// `grpc`.
@@ -13,7 +13,7 @@ pub enum OtlpProtocol {
     Http,
 }
 
-/// How traces are sent.
+/// Settings of sending traces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceSettings {
     /// `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL`, else `OTEL_EXPORTER_OTLP_PROTOCOL`; gRPC unless given.
@@ -28,7 +28,7 @@ pub struct TraceSettings {
     pub delay: Duration,
     /// `OTEL_BSP_EXPORT_TIMEOUT`: how long one request may take; 10 s unless given.
     pub timeout: Duration,
-    /// Where to send instead of where the environment says.
+    /// Endpoint to use instead of the environment's.
     pub endpoint: Option<String>,
 }
 
@@ -51,9 +51,9 @@ impl Default for TraceSettings {
 pub struct RefusedVariable {
     /// Name of the environment variable.
     pub name: &'static str,
-    /// What it says.
+    /// Value of the variable.
     pub value: String,
-    /// What it may say.
+    /// Allowed values.
     pub allowed: &'static str,
 }
 
@@ -72,7 +72,7 @@ const COUNT: &str = "an integer from 1";
 const MILLISECONDS: &str = "milliseconds, an integer from 1";
 
 impl TraceSettings {
-    /// What the environment says; `None` when no traces are to be sent: no endpoint is named and no exporter asked for.
+    /// Settings of the environment; `None` when no traces are to be sent: no endpoint is named and no exporter asked for.
     ///
     /// # Errors
     /// The first variable that is not understood.

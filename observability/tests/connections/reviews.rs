@@ -60,7 +60,7 @@ async fn sent_from(
     let mut stream = connector.connect(name, connect(to, from).await).await.unwrap();
     let head = format!("{head}\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
-    // Who is refused may be hung up on before all has been sent.
+    // A refused client may be cut off before all has been sent.
     let _ = stream.write_all(body).await;
     let _ = stream.flush().await;
     stream
@@ -73,7 +73,7 @@ async fn answer(mut stream: TlsStream<TcpStream>) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// What is answered to a request, as it comes over the wire.
+/// Answer to a request, as it comes over the wire.
 async fn asked(to: SocketAddr, trusted: &CertificateDer<'static>, head: &str, body: &[u8]) -> String {
     let talk = async { answer(sent(to, trusted, head, body).await).await };
     timeout(Duration::from_secs(30), talk).await.expect("an answer")
@@ -164,7 +164,7 @@ async fn a_body_that_waits_for_room_is_not_one_that_does_not_come() {
     drop(one);
 }
 
-/// How long a small review takes while others are under way.
+/// Time that a small review takes while others are under way.
 async fn small_takes(to: SocketAddr, trusted: &CertificateDer<'static>, from: IpAddr) -> Duration {
     let begun = std::time::Instant::now();
     let stream = timeout(Duration::from_secs(20), sent_from(to, from, trusted, &post(1), b"z")).await.unwrap();

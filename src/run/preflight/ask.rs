@@ -22,9 +22,9 @@ pub struct Asker {
     until: Instant,
 }
 
-/// What one attempt came to.
+/// Outcome of one attempt.
 pub enum Attempt<T> {
-    /// An answer.
+    /// The answer.
     Answer(T),
     /// None, and none will come.
     Never(String),
@@ -32,12 +32,12 @@ pub enum Attempt<T> {
     NotYet(String),
 }
 
-/// Why there is no answer.
+/// Reasons for having no answer.
 #[derive(Debug)]
 pub enum NoAnswer {
-    /// It was refused.
+    /// The call was refused.
     Never(String),
-    /// It did not come in time.
+    /// No answer came in time.
     InTime(String),
 }
 
@@ -88,7 +88,7 @@ impl Asker {
         }
     }
 
-    /// The same for a call to the API server.
+    /// Asks the API server; like [`Self::ask`].
     pub async fn api<T, F>(&self, what: &str, mut call: impl FnMut() -> F) -> Result<T, NoAnswer>
     where
         F: Future<Output = kube::Result<T>>,
@@ -111,7 +111,7 @@ impl Asker {
     }
 }
 
-/// What an error of the API server comes to.
+/// Outcome of an attempt that ended with an error of the API server.
 pub fn of_error<T>(error: &kube::Error) -> Attempt<T> {
     match error {
         kube::Error::Api(status) => match status.code {
@@ -120,7 +120,7 @@ pub fn of_error<T>(error: &kube::Error) -> Attempt<T> {
             408 | 425 | 429 | 500.. => Attempt::NotYet(plainly(error)),
             _ => Attempt::Never(plainly(error)),
         },
-        // What stands before an API server may answer for it while that starts.
+        // A proxy before an API server may answer for it while that starts.
         kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
             Attempt::NotYet(format!("what answers there is no Kubernetes API server: {}", plainly(error)))
         }

@@ -26,7 +26,7 @@ const NOT_TAKEN: [&str; 8] = [
     "UnrecognizedClientException",
 ];
 
-/// How often the API server is asked for its version (aws spec 6), and the longest wait for its answer.
+/// Interval at which the API server is asked for its version (aws spec 6), and the longest wait for its answer.
 const VERSION_EVERY: Duration = Duration::from_secs(5 * 60);
 const VERSION_WITHIN: Duration = Duration::from_secs(30);
 /// Pause after an answer that is none, or no version.
@@ -106,7 +106,7 @@ fn judge<T>(answer: Result<T, CloudError>) -> Attempt<T> {
     }
 }
 
-/// As it was given, or as EKS tells it.
+/// The API server's address for nodes, as given, or as EKS tells it.
 async fn endpoint(asker: &Asker, settings: &Settings, cloud: &Ec2Cloud) -> Result<String, Failure> {
     if !settings.cluster_endpoint.is_empty() {
         return Ok(settings.cluster_endpoint.clone());

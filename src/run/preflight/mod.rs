@@ -1,5 +1,5 @@
-//! What has to be so before anything is done: the API server answers, our CRDs are there. Each refusal is one message that says
-//! what to do. Others that may provision are reported; a start is refused only where that is proven.
+//! Conditions for a start: the API server answers, our CRDs are there. Each refusal is one message that says what to do. Others
+//! that may provision are reported; a start is refused only where that is proven.
 
 pub mod ask;
 pub mod aws;
@@ -27,7 +27,7 @@ use others::{Others, Own, find_others, is_of_interest, lease_names};
 pub use others::SuspectLease;
 pub use standing::stand_by;
 
-/// What has to be mapped: API version, kind, and the CRD's name.
+/// CRDs that have to be served: API version, kind, and the CRD's name.
 pub const NEEDED: [(&str, &str, &str); 3] = [
     ("karpenter.sh/v1", "NodePool", "nodepools.karpenter.sh"),
     ("karpenter.sh/v1", "NodeClaim", "nodeclaims.karpenter.sh"),
@@ -53,7 +53,7 @@ const MOST_NAMED: usize = 5;
 /// The cluster as its API server tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreflightFacts {
-    /// `1.33`.
+    /// Version of the API server, such as `1.33`.
     pub version: String,
     /// UID of the namespace kube-system: by it the cluster is told from another of its name.
     pub uid: String,
@@ -209,7 +209,7 @@ pub async fn find_rivals(
     suspects
 }
 
-/// How many there are beyond [`MOST_NAMED`]; none where all are named.
+/// Number of names beyond [`MOST_NAMED`]; none if all are named.
 fn unnamed(found: &[String]) -> Option<usize> {
     found.len().checked_sub(MOST_NAMED).filter(|more| *more > 0)
 }

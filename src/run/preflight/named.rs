@@ -1,4 +1,4 @@
-//! Whether what was named belongs together: the interruption queue to the region, the cluster's name to its own nodes. A
+//! Checks that the named things belong together: the interruption queue to the region, the cluster's name to its own nodes. A
 //! wrong name is found out here rather than by launches that are refused, or by tags of another cluster on our instances.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ const OF_EKSCTL: &str = "alpha.eksctl.io/cluster-name";
 const OF_EKS: [&str; 2] = ["eks:cluster-name", tags::CLUSTER_NAME];
 /// Nodes that are looked at.
 const LOOKED_AT: u32 = 100;
-/// Of these, instances whose tags are asked for.
+/// Most instances among these whose tags are asked for.
 const INSTANCES_ASKED: usize = 50;
 /// A name that fewer nodes say does not count.
 const LEAST_AGREEING: usize = 2;
@@ -87,7 +87,7 @@ pub async fn cluster(
     }
 }
 
-/// What nodes say of the cluster's name.
+/// Verdict of the nodes on the cluster's name.
 #[derive(Debug, PartialEq, Eq)]
 enum NameVerdict {
     /// Nothing speaks against it.

@@ -1,5 +1,6 @@
-//! Whether the installed CRDs know every field that this version reads and writes: the API server drops others without a
-//! word, so that what somebody has set has no effect. Seen in the OpenAPI documents, which every account may read.
+//! Checks that the installed CRDs know every field that this version reads and writes: the API server drops others without a
+//! word, so that a field that somebody has set has no effect. The check reads the OpenAPI documents, which every account may
+//! read.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use serde_json::Value;
 use super::NEEDED;
 use super::ask::{Asker, NoAnswer};
 
-/// How many fields of one CRD a warning names.
+/// Most fields of one CRD that a warning names.
 const MOST_NAMED: usize = 5;
 
 /// Warns of CRDs that are older than this version, or somebody else's.
@@ -66,7 +67,7 @@ fn kind_in<'a>(document: &'a Value, kind: &str) -> Option<&'a Value> {
     schemas.values().find(is)
 }
 
-/// What a warning says of a CRD that lacks fields.
+/// Warning about a CRD that lacks fields.
 fn lacks(name: &str, fields: &[String]) -> Option<String> {
     let named = fields.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
     match fields.len().saturating_sub(MOST_NAMED) {

@@ -1,6 +1,6 @@
-//! Who else may provision in this cluster: a Karpenter, or another Dovetail, outside of our Lease; a Cluster Autoscaler. All
-//! of this is what objects in somebody's namespace say: it is a reason to look closer (`standing.rs` here), never one to end.
-//! The finding is pure; what is asked of the API server is in `mod.rs` here.
+//! Other provisioners of this cluster: a Karpenter, or another Dovetail, outside of our Lease; a Cluster Autoscaler. All of this
+//! is what objects in somebody's namespace say: it is a reason to look closer (`standing.rs` here), never one to end. The finding
+//! is pure; `mod.rs` here asks the API server.
 
 use std::time::Duration;
 
@@ -26,11 +26,11 @@ pub struct Own<'a> {
     pub namespace: &'a str,
     /// The Lease's name.
     pub lease: &'a str,
-    /// Whether we heed it.
+    /// True if we heed our Lease.
     pub elects: bool,
 }
 
-/// What there is besides us.
+/// Other provisioners found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Others {
     /// Looks like a Karpenter that does not wait for our Lease: each as a sentence.
@@ -46,19 +46,19 @@ pub struct Others {
 /// A Lease by which something may lead beside us, as it was seen first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuspectLease {
-    /// Its namespace.
+    /// Namespace of the Lease.
     pub namespace: String,
-    /// Its name.
+    /// Name of the Lease.
     pub name: String,
-    /// Who holds it.
+    /// Holder of the Lease.
     pub holder: String,
-    /// How long it lasts, as far as that is believed.
+    /// Duration of the Lease, as far as it is believed.
     pub duration: Duration,
     /// Accounts (namespace and name) of Deployments that say that they lead by it.
     pub accounts: Vec<(String, String)>,
 }
 
-/// Whether a Deployment is one that [`find_others`] looks at.
+/// True if [`find_others`] looks at the Deployment.
 pub fn is_of_interest(deployment: &Deployment) -> bool {
     wants_to_run(deployment)
         && (is(deployment, AUTOSCALER, "cluster-autoscaler") || is(deployment, KARPENTER, "karpenter/controller"))
@@ -111,12 +111,12 @@ pub fn find_others(own: &Own<'_>, deployments: &[Deployment], leases: &[Lease], 
     others
 }
 
-/// Who holds a Lease, if anybody does.
+/// Holder of a Lease, if it has one.
 pub fn holder(lease: &Lease) -> Option<&str> {
     lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
 }
 
-/// How long a Lease lasts without a renewal, as far as that is believed of whoever may write one.
+/// Time that a Lease lasts without a renewal, as far as that is believed of whoever may write one.
 pub fn believed_duration(lease: &Lease) -> Duration {
     let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds).unwrap_or(USUAL_DURATION);
     Duration::from_secs(u64::try_from(seconds).unwrap_or(1).max(1)).min(STRANGERS_WAIT)
@@ -199,7 +199,7 @@ fn is(deployment: &Deployment, name: &str, image: &str) -> bool {
     images.iter().any(|found| found.contains(image)) || (labelled && !ours)
 }
 
-/// Whether a Lease may be somebody's: held, and renewed of late by the time that it says.
+/// True if a Lease may be somebody's: held, and renewed of late by its own time.
 fn is_held(lease: &Lease, now: Timestamp) -> bool {
     let Some(renewed) = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()) else { return false };
     let age = Duration::try_from(now.duration_since(renewed.0));

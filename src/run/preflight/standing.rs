@@ -61,19 +61,19 @@ impl Renewals {
         self.seen = Some((by.to_owned(), renewed, now));
     }
 
-    /// Whether the last look still found it as it was for its whole duration.
+    /// True if the last look still found it as it was for its whole duration.
     fn is_unrenewed(&self, looks: &Looks, duration: Duration) -> bool {
         let since = self.seen.as_ref().map(|(.., at)| *at).or(looks.first);
         since.is_some_and(|since| looks.last >= since + duration.min(UNRENEWED))
     }
 
-    /// Who renews it, once that is seen.
+    /// Account that renews it, once that is seen.
     fn holder(&self) -> Option<&str> {
         self.seen.as_ref().filter(|_| self.count >= RENEWALS).map(|(holder, ..)| holder.as_str())
     }
 }
 
-/// When the Leases could be read.
+/// Times at which the Leases could be read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Looks {
     first: Option<Duration>,
@@ -91,24 +91,24 @@ impl Looks {
         self.last = now;
     }
 
-    /// Whether Leases that last so long are looked at no more: that long after the first look, and after a minute in any case.
+    /// True if Leases that last so long are looked at no more: that long after the first look, and after a minute in any case.
     fn are_over(&self, now: Duration, longest: Duration) -> bool {
         now > STRANGERS_WAIT.min(self.first.map_or(STRANGERS_WAIT, |first| first + longest))
     }
 
-    /// Whether there were enough of them to see who renews a Lease.
+    /// True if there were enough looks to see who renews a Lease.
     fn suffice(&self, now: Duration) -> bool {
         self.first.is_some() && self.pause.max(now.saturating_sub(self.last)) <= ANSWER_WITHIN
     }
 }
 
-/// What is known of who renews a Lease.
+/// Verdict on the accounts that renew a Lease.
 enum Verdict {
     /// This account may create NodeClaims.
     Provisions(String),
     /// None of these may.
     Harmless(String),
-    /// It cannot be told.
+    /// The accounts' rights cannot be told.
     Unknown(String),
 }
 
@@ -254,7 +254,7 @@ async fn account_of_holder(client: &Client, namespace: &str, holder: &str) -> Op
     Some((namespace.to_owned(), spec.service_account_name.unwrap_or_else(|| "default".to_owned())))
 }
 
-/// Whether an account may create NodeClaims, in the API server's own words.
+/// True if an account may create NodeClaims, by the API server's own answer.
 async fn may_create_claims(client: &Client, account: &str, namespace: &str) -> Result<bool, String> {
     let groups = ["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}"), "system:authenticated"];
     let review = SubjectAccessReview {

@@ -28,12 +28,12 @@ use super::process::{self, Signals, VERSION};
 use published::Published;
 use said::QuietJournal;
 
-/// How often what is served is made anew, and the replica in the copy asked whether it moves.
+/// Interval at which the served report is made anew, and the replica in the copy is asked for its state.
 const EVERY: Duration = Duration::from_secs(2);
 /// Longest wait for its answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
-/// What is given and changes nothing here, each with why.
+/// Settings given without effect in a shadow, each with the reason.
 pub fn without_effect(given: &BTreeMap<String, String>) -> Vec<String> {
     let because = |name: &str| match name {
         "INTERRUPTION_QUEUE" => Some("a message that a shadow receives is hidden from the provisioner that runs"),

@@ -11,7 +11,7 @@ use dovetail_observability::metrics::{MetricsPage, MetricsWriter};
 pub struct Published(Arc<Mutex<Option<ShadowReport>>>);
 
 impl Published {
-    /// What is served from now on.
+    /// Sets the report that is served from now on.
     pub fn put(&self, report: ShadowReport) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
     }
@@ -30,7 +30,7 @@ impl Published {
         })
     }
 
-    /// The same as metrics.
+    /// Writer of the report as metrics.
     pub fn series(&self) -> MetricsWriter {
         let own = self.clone();
         Arc::new(move |page| {

@@ -1,4 +1,4 @@
-//! What a shadow says: a line for each decision of either side, and the report at the end.
+//! Output of a shadow: a line for each decision of either side, and the report at the end.
 
 use dovetail_actors::{Journal, JournalEntry};
 use dovetail_core::shadow::{ShadowReport, Side, SideDecision};
@@ -14,7 +14,7 @@ impl Journal for QuietJournal {
     }
 }
 
-/// One line.
+/// Prints an event as one line.
 pub fn print_event(event: &ShadowEvent) {
     match event {
         ShadowEvent::Note(note) => tracing::warn!(logger = "shadow", "{note}"),

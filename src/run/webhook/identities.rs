@@ -24,7 +24,7 @@ pub struct Certified {
     served: Arc<Served>,
 }
 
-/// What is served to whom asks for one of these names, or for none, as who connects by an address does.
+/// Certificate that is served to clients that ask for one of these names, or for none, as one that connects by an address does.
 #[derive(Debug)]
 struct Served {
     names: Vec<String>,
@@ -48,7 +48,7 @@ impl Certified {
         Self { provider, served: Arc::new(Served { names, key: RwLock::default() }) }
     }
 
-    /// How TLS is spoken.
+    /// Configuration of TLS.
     pub fn config(&self) -> Result<Arc<ServerConfig>, rustls::Error> {
         let builder = ServerConfig::builder_with_provider(self.provider.clone());
         let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();

@@ -1,4 +1,4 @@
-//! What one launch writes and asks for: calls to the API server and to the cloud, and what is reported of them.
+//! Writes and calls of one launch: to the API server and the cloud, and their reports.
 
 use std::sync::{Arc, PoisonError};
 
@@ -44,7 +44,7 @@ impl From<CallError> for ApiFailure {
 }
 
 impl super::Work<'_> {
-    /// What the cloud is asked for. It is made anew as long as its class is not known to be ready: nothing was asked for by it.
+    /// Request for the cloud. It is made anew while its class is not known to be ready: then nothing has been requested by it.
     pub(super) async fn current_request(&mut self) -> Result<Option<LaunchRequest>, ApiFailure> {
         let stale = self.request.as_ref().filter(|request| ready_status(&request.node_class).is_err());
         if let Some(token) = stale.map(|request| request.token.clone())
@@ -216,7 +216,7 @@ impl Launching {
         Ok(self.class_and_types(claim).await?.map(|(_, types, _)| types))
     }
 
-    /// What the cloud is asked; for a claim that is not planned here only what its pool still has room for.
+    /// Request for the cloud; for a claim that is not planned here limited to the room that its pool still has.
     pub(super) async fn request(
         &self,
         claim: &NodeClaim,
@@ -235,7 +235,7 @@ impl Launching {
             let types = self.types_of(&class, true).await?;
             request = asked(self.without_full_subnets(&class, true).await?, &types);
         }
-        // What is planned in this term was held against the limits by packing; what an earlier leader has made was not.
+        // Claims planned in this term were checked against the limits by packing, those of an earlier leader were not.
         if adopted && !request.candidates.is_empty() {
             request.candidates = known.within_limits(claim, &request.candidates, &types);
             if request.candidates.is_empty() {
@@ -279,7 +279,7 @@ impl Launching {
         self.env.post(&self.links.cluster, Wrote::Claim(Arc::new(claim.clone())));
     }
 
-    /// The same failure of a pool's claims is one line, and then ever more seldom one.
+    /// Reports a failed launch; the same failure of a pool's claims is one line, and then ever more seldom one.
     pub(super) fn tell_failure(&self, claim: &NodeClaim, reason: &str, error: &str, retry: bool) {
         let cause = format!("{}: {reason}: {}", pool_of(claim), without_decision(error));
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);

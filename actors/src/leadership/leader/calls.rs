@@ -23,7 +23,7 @@ pub(super) struct Terms {
     pub(super) absurd: Option<String>,
 }
 
-/// Why a call about the Lease came to nothing.
+/// Reason why a call about the Lease failed.
 pub(super) struct CallFailure {
     pub(super) words: String,
     /// The API server was not reached.
@@ -55,7 +55,7 @@ pub(super) async fn read_lease(
 ) -> Result<(LeaseInput, Terms), CallFailure> {
     let (patience, asked) = (settings.patience(), env.now());
     match tokio::time::timeout(patience, lease.get()).await {
-        // What was read before a sleep says nothing of what stands now.
+        // An answer from before a sleep of the machine says nothing of the present Lease.
         Ok(Ok(_)) if env.now().saturating_sub(asked) > patience => Err(CallFailure::no_answer()),
         Ok(Ok(Some(lease))) => {
             let view = lease_object::view(&lease, &settings, env.wall());
@@ -74,7 +74,7 @@ pub(super) async fn read_lease(
     }
 }
 
-/// Whether a Lease's term is above its own resourceVersion: somebody has written it by hand, or its claims are older than
+/// True if a Lease's term is above its own resourceVersion: somebody has written it by hand, or its claims are older than
 /// this API server.
 pub(super) fn is_ahead(lease: &LeaseView) -> bool {
     lease.resource_version.parse().is_ok_and(|version: u64| lease.term > version)
@@ -112,7 +112,7 @@ pub(super) async fn give_back(lease: &LeaseObject, env: &Env, busy: &Cell<bool>)
                 Ok(()) => {}
                 // It has changed, or its answer was lost: it is read anew.
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
-                // What was read is good for another try: written over something newer it is refused.
+                // The Lease as read serves for another try: a write over a newer one is refused.
                 Err(_) => unwritten = Some(found),
             },
             Ok(_) if last => return,
@@ -135,7 +135,7 @@ pub(super) async fn known_terms(cluster: &ToClusterWatcher) -> Terms {
 pub(super) async fn terms(cluster: &ToClusterWatcher) -> Option<Terms> {
     loop {
         if let Some(snapshot) = cluster.send(TakeSnapshot).await.ok()? {
-            // Where there are claims somebody has led, though it need not have been a Dovetail.
+            // Existing claims show that there was a leader, though not necessarily a Dovetail.
             let unread = snapshot.unreadable_of(WatchedKind::NodeClaim).map(|(_, claim)| &claim.metadata);
             let all: Vec<_> = snapshot.claims.values().map(|entry| &entry.claim.metadata).chain(unread).collect();
             let mut terms = Terms { highest: u64::from(!all.is_empty()), absurd: None };

@@ -1,4 +1,4 @@
-//! Why a replica does not go by the Lease, said once.
+//! Reports once why a replica ignores the Lease.
 
 use dovetail_api::names::annotations;
 use dovetail_core::lease::Distrust;

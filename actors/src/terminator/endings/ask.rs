@@ -1,4 +1,4 @@
-//! How the cloud is asked: one call for all ids, a call for each token, and what has to be made sure of before an instance is ended.
+//! Questions to the cloud: one call for all ids, a call for each token, and the checks before an instance is ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::cloud::end_once::{TOGETHER, end_once};
 use crate::kube::claims::NodeClaimApi;
 use crate::messages::InstanceKnown;
 
-/// What the cloud answered, as far as it did.
+/// Answers of the cloud, as far as there are any.
 #[derive(Debug, Default)]
 pub struct InstanceAnswers {
     /// The answers; what is missing is asked again.
     pub answers: Vec<InstanceAnswer>,
     /// The last call that failed.
     pub failed: Option<CloudError>,
-    /// Of which the cloud says that asking again will not help, and why.
+    /// Handles for which the cloud says that another attempt will not help, with its error.
     pub refused: BTreeMap<Handle, CloudError>,
     /// Instances whose end may have been accepted.
     pub unsure: BTreeSet<String>,
@@ -71,7 +71,7 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<InstanceQuery>) -> InstanceAn
             found.instances.iter().filter(|one| is_alive(one)).map(|one| (id_of(one), one.clone())).collect();
         let due: Vec<_> = asks.iter().filter(|one| one.end.is_some() && alive.contains_key(&one.handle)).collect();
         let mut ended = BTreeSet::new();
-        // What was made sure of is acted on before more is: it does not stand for long.
+        // Each batch is ended as soon as it is confirmed: a confirmation does not hold for long.
         for some in due.chunks(TOGETHER) {
             let machine = |ask: &InstanceQuery| alive.get(&ask.handle).map(std::slice::from_ref).unwrap_or_default();
             let confirmed = confirmed(&links, some.iter().map(|ask| (*ask, machine(ask)))).await;
@@ -125,7 +125,7 @@ fn id_of(instance: &Instance) -> Handle {
     Handle::Id(instance.id.clone())
 }
 
-/// What is seen of the instances of a handle, of which these have just been ended.
+/// Answer about the instances of a handle, some of which have just been ended.
 fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, ended_now: &BTreeSet<&str>) -> InstanceAnswer {
     let (mut seen, mut ended) = (None, Vec::new());
     for instance in found {
@@ -138,14 +138,14 @@ fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, ended_n
             }
             _ => InstanceObservation::Alive,
         };
-        // Of several the one that lives longest.
+        // If there are several, the one that lives longest counts.
         seen = Some(seen.map_or(one, |so_far: InstanceObservation| so_far.min(one)));
     }
     InstanceAnswer { handle, seen: seen.unwrap_or(InstanceObservation::Missing), ended }
 }
 
-/// Those whose claim, read just now, is being deleted and still has this instance, by its tags too or because no other claim
-/// names it, and which have no Node, or nobody is on it.
+/// Returns the instances whose claim, read just now, is being deleted and still has this instance, by its tags too or because no
+/// other claim names it, and which have no Node, or nobody is on it.
 async fn confirmed<'a>(
     links: &TerminatorLinks,
     asks: impl IntoIterator<Item = (&'a InstanceQuery, &'a [Instance])>,

@@ -1,4 +1,4 @@
-//! When an instance is asked about again.
+//! Tests of the times at which an instance is asked about again.
 
 use super::*;
 

@@ -22,7 +22,7 @@ use dovetail_core::cluster_state::{ClusterState, Snapshot};
 
 type Types = BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>;
 
-/// What was heard, and what is answered. Clones are the same.
+/// Messages received, and the answers to queries. Clones share it.
 #[derive(Clone, Default)]
 pub struct Heard(Rc<RefCell<State>>);
 
@@ -61,7 +61,7 @@ impl Heard {
         all.iter().filter_map(|(_, message)| message.clone().downcast::<M>().ok()).collect()
     }
 
-    /// How many messages of a kind.
+    /// Number of messages of a kind.
     pub fn count<M: 'static>(&self) -> usize {
         self.all::<M>().len()
     }
@@ -77,7 +77,7 @@ impl Heard {
         self.0.borrow().all.iter().map(|(name, _)| *name).collect()
     }
 
-    /// What was heard so far is over.
+    /// Forgets the messages received so far.
     pub fn forget(&self) {
         self.0.borrow_mut().all.clear();
     }
@@ -87,13 +87,13 @@ impl Heard {
         change(&mut self.0.borrow_mut().cluster)
     }
 
-    /// Whether the cluster is known, and whether the watches show it.
+    /// Sets if the cluster is known, and if the watches show it.
     pub fn knows(&self, known: bool, shown: bool) {
         let mut state = self.0.borrow_mut();
         (state.known, state.shown) = (known, shown);
     }
 
-    /// How often somebody asked for a snapshot.
+    /// Number of snapshots asked for.
     pub fn snapshots(&self) -> usize {
         self.0.borrow().snapshots
     }
@@ -103,7 +103,7 @@ impl Heard {
         self.0.borrow_mut().types = types;
     }
 
-    /// How instance types were asked for.
+    /// Queries for instance types, in their order.
     pub fn asked_types(&self) -> Vec<InstanceTypesFor> {
         self.0.borrow().asked_types.clone()
     }
@@ -113,7 +113,7 @@ impl Heard {
         self.0.borrow_mut().full_subnets = ids.iter().map(|id| (*id).to_owned()).collect();
     }
 
-    /// Whether the end of an interrupted claim is written down.
+    /// Sets the answer to `Interrupted`: true if the end of an interrupted claim is written down.
     pub fn writes_ends(&self, written: bool) {
         self.0.borrow_mut().written = written;
     }
@@ -124,7 +124,7 @@ impl Heard {
     }
 }
 
-/// Everybody else.
+/// Recipient of all messages to other actors.
 pub struct Ear(Heard);
 
 impl Ear {

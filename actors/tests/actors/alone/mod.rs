@@ -38,7 +38,7 @@ pub use wire::Wire;
 /// The term in which the actors lead.
 pub const TERM: Term = Term(3);
 
-/// What is told: happenings, and measures as their debug text.
+/// Recorded log events, and measures as their debug text.
 #[derive(Default)]
 pub struct Told {
     entries: Mutex<Vec<JournalEntry>>,
@@ -56,7 +56,7 @@ impl Journal for Told {
 }
 
 impl Told {
-    /// How often an event was told.
+    /// Number of times that an event was emitted.
     pub fn count(&self, event: &str) -> usize {
         self.entries.lock().unwrap().iter().filter(|entry| entry.log_event.event() == event).count()
     }
@@ -71,7 +71,7 @@ impl Told {
         self.events().iter().map(ToString::to_string).collect()
     }
 
-    /// How many measures have this in their text.
+    /// Number of measures with this in their text.
     pub fn measured(&self, text: &str) -> usize {
         self.measures.lock().unwrap().iter().filter(|one| one.contains(text)).count()
     }
@@ -85,9 +85,9 @@ pub struct Alone {
     pub told: Arc<Told>,
     pub wire: Wire,
     pub sky: Arc<Sky>,
-    /// Everybody else.
+    /// Recipient of all messages to other actors.
     pub ear: Addr<Ear>,
-    /// What they have heard, and what they answer.
+    /// Messages that it has received, and its answers.
     pub heard: Heard,
     pub term: LeaderTerm,
     /// The replica's, in the term.
@@ -99,7 +99,7 @@ pub fn alone<F: Future<Output = ()>>(test: impl FnOnce(Alone) -> F) {
     alone_with(Settings::default(), test);
 }
 
-/// The same with other settings.
+/// Runs a test of lone actors with these settings.
 pub fn alone_with<F: Future<Output = ()>>(settings: Settings, test: impl FnOnce(Alone) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(LocalSet::new().run_until(async { test(Alone::new(settings)).await }));
@@ -143,12 +143,12 @@ impl Alone {
         Calls::new(self.client(), self.env.for_actor(actor), Some(self.term.clone()))
     }
 
-    /// Time passes.
+    /// Lets time pass.
     pub async fn pass(&self, seconds: f64) {
         tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
     }
 
-    /// What an actor says of itself.
+    /// Answer of an actor to `Observe`.
     pub async fn state<A>(&self, actor: &Addr<A>) -> ActorState
     where
         A: Actor<Context = Context<A>> + Handler<Observe>,
@@ -186,7 +186,7 @@ pub fn trace(seed: u64) -> TraceContext {
     TraceContext::root(&mut fastrand::Rng::with_seed(seed))
 }
 
-/// So many seconds.
+/// A number of seconds.
 pub fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }

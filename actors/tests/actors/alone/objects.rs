@@ -89,7 +89,7 @@ impl Alone {
             "lastTransitionTime": self.now_text()})
     }
 
-    /// What the wall clock says.
+    /// Wall clock's time as text.
     pub fn now_text(&self) -> String {
         use dovetail_core::clock::Clock as _;
         self.clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
@@ -100,7 +100,7 @@ impl Alone {
         self.claim_with(name, json!({}))
     }
 
-    /// The same with annotations.
+    /// A claim like [`Self::claim`]'s, with these annotations.
     pub fn claim_with(&self, name: &str, annotations: Value) -> Arc<NodeClaim> {
         let claim = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
@@ -121,7 +121,7 @@ impl Alone {
         Arc::new(read(&self.api.get(&NODE_CLAIMS, "", name).unwrap_or_else(|| panic!("claim {name} is gone"))))
     }
 
-    /// Whether there is such an object.
+    /// True if there is such an object.
     pub fn is_there(&self, kind: &Gvr, name: &str) -> bool {
         self.api.get(kind, "", name).is_some()
     }
@@ -159,7 +159,7 @@ impl Alone {
         self.claim_now(name)
     }
 
-    /// What the tags of a launched claim's instance say.
+    /// Ownership by the tags of a launched claim's instance.
     pub fn marks(&self, claim: &NodeClaim, number: u64) -> InstanceKnown {
         let token = launch_token([claim.metadata.uid.as_deref().unwrap()], 1);
         InstanceKnown {
@@ -179,7 +179,7 @@ impl Alone {
         self.node_now(number)
     }
 
-    /// The same, registered and initialized, with finalizer and labels.
+    /// A joined Node that is registered and initialized, with finalizer and labels.
     pub fn working(&self, number: u64) -> Arc<k8s_openapi::api::core::v1::Node> {
         self.joined(number);
         let patch = json!({"metadata": {"finalizers": ["karpenter.sh/termination"], "labels": {
@@ -209,7 +209,7 @@ impl Alone {
         self.pod_of(name, node, "500m")
     }
 
-    /// The same with another request.
+    /// A pod with this request for cpu.
     pub fn pod_of(&self, name: &str, node: Option<u64>, cpu: &str) -> String {
         let owner = self.owner(&REPLICA_SETS, "ReplicaSet");
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default",
@@ -230,7 +230,7 @@ impl Alone {
         made["metadata"]["uid"].as_str().unwrap().to_owned()
     }
 
-    /// Who owns pods, made where it is not there: a pod whose owner is gone is collected.
+    /// Returns the owner of pods, which is made if missing: a pod whose owner is gone is collected.
     pub fn owner(&self, kind: &Gvr, of: &str) -> Value {
         let there = self.api.get(kind, "default", "web").unwrap_or_else(|| {
             let labels = json!({"app": "web"});
@@ -243,7 +243,7 @@ impl Alone {
         json!({"apiVersion": "apps/v1", "kind": of, "name": "web", "uid": there["metadata"]["uid"], "controller": true})
     }
 
-    /// What is said of a pod.
+    /// Sets a pod's status.
     pub fn pod_status(&self, name: &str, status: Value) {
         self.api.patch_status(&PODS, "default", name, &json!({"status": status})).unwrap();
     }

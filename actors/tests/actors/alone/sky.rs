@@ -17,22 +17,22 @@ use futures::future::{BoxFuture, FutureExt};
 
 use crate::world::FakeCloud;
 
-/// How a call fails.
+/// Failures of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fails {
-    /// Throttled.
+    /// The call is throttled.
     Throttled,
-    /// It will never do that.
+    /// The cloud refuses for good.
     Never,
-    /// It may have been done.
+    /// The call may have been done.
     Unknown,
-    /// There is no such thing.
+    /// The object of the call does not exist.
     NotThere,
-    /// What the class has resolved to is not there.
+    /// An object that the class has resolved to is missing.
     ClassNotReady,
     /// The token was used for something else.
     TokenUsed,
-    /// It never answers.
+    /// The call is never answered.
     Hangs,
 }
 
@@ -73,28 +73,28 @@ impl Sky {
         always.extend(fails.map(|fails| (call, fails)));
     }
 
-    /// How often a call was made.
+    /// Number of calls made.
     pub fn count(&self, call: &str) -> usize {
         self.asked(call).len()
     }
 
-    /// What a call was made about, each time.
+    /// Objects of each call.
     pub fn asked(&self, call: &str) -> Vec<String> {
         let calls = &self.state.lock().unwrap().calls;
         calls.iter().filter(|(name, _)| *name == call).map(|(_, about)| about.clone()).collect()
     }
 
-    /// What node classes resolve to.
+    /// Sets the resolution of node classes.
     pub fn resolves(&self, to: NodeClassResolution) {
         self.state.lock().unwrap().resolution = Some(to);
     }
 
-    /// What listings of instances show; otherwise those that live.
+    /// Sets the instances that listings show; the living ones by default.
     pub fn lists(&self, instances: Option<Vec<Instance>>) {
         self.state.lock().unwrap().listed = instances;
     }
 
-    /// What was made for node classes.
+    /// Sets the resources made for node classes.
     pub fn has_made(&self, made: Vec<MadeResource>) {
         self.state.lock().unwrap().made = made;
     }
@@ -110,7 +110,7 @@ impl Sky {
         (state.on_demand, state.spot) = (on_demand, spot);
     }
 
-    /// What is left of capacity reservations.
+    /// Sets the free capacity of reservations.
     pub fn reserves(&self, left: &[(&str, u32)]) {
         self.state.lock().unwrap().left = left.iter().map(|(id, left)| ((*id).to_owned(), *left)).collect();
     }

@@ -18,20 +18,20 @@ pub struct Asked {
     pub body: Value,
 }
 
-/// What becomes of a request.
+/// Treatment of a request.
 #[derive(Clone, Debug)]
 pub enum Act {
-    /// It is answered so, and not passed on.
+    /// This answer is given, and the request is not passed on.
     Answer(u16, Value),
-    /// It is never answered, and not passed on.
+    /// No answer is given, and the request is not passed on.
     Hang,
-    /// It is done, and the answer is lost.
+    /// The request is passed on, and its answer is lost.
     Lose,
-    /// It is passed on so much later.
+    /// The request is passed on after this time.
     Late(Duration),
 }
 
-/// Who refuses a request, all of its kind from then on.
+/// Refuser of a request, and of all of its kind from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refuses {
     /// An admission webhook.
@@ -45,9 +45,9 @@ pub enum Refuses {
 }
 
 impl Refuses {
-    /// Those that may refuse a write.
+    /// Refusers of writes.
     pub const WRITES: [Self; 3] = [Self::Webhook, Self::Validation, Self::Authorizer];
-    /// Those that may refuse a list.
+    /// Refusers of lists.
     pub const LISTS: [Self; 3] = [Self::Webhook, Self::Validation, Self::Expired];
 
     /// From now on requests of that method whose path has that in it are refused.
@@ -60,7 +60,7 @@ impl Refuses {
         }
     }
 
-    /// How many calls there may be: what the authorizer forbids is asked for up to seven times in a row, as a server that has just
+    /// Most calls expected: a call that the authorizer forbids is made up to seven times in a row, as a server that has just
     /// started may not know all roles.
     pub fn most(self, calls: usize, in_a_row: usize) -> usize {
         if self == Self::Authorizer { 7 * in_a_row } else { calls }
@@ -91,12 +91,12 @@ impl Wire {
         self.0.lock().unwrap().rules.push(Rule { method, path: path.to_owned(), times, act });
     }
 
-    /// They are refused with this status.
+    /// Refuses the next `times` requests of this method and path with this status.
     pub fn refuse(&self, method: &'static str, path: &str, times: usize, code: u16) {
         self.next(method, path, times, Act::Answer(code, status(code)));
     }
 
-    /// They are forbidden by the authorizer.
+    /// Has the authorizer forbid the next `times` requests of this method and path.
     pub fn forbid(&self, method: &'static str, path: &str, times: usize) {
         let message = format!("it is forbidden: User \"dovetail\" cannot {method} resource \"{path}\"");
         let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden",
@@ -115,7 +115,7 @@ impl Wire {
         asked.iter().filter(|one| one.method == method && one.path.contains(path)).cloned().collect()
     }
 
-    /// How many there were.
+    /// Number of requests.
     pub fn count(&self, method: &str, path: &str) -> usize {
         self.asked(method, path).len()
     }
@@ -126,7 +126,7 @@ impl Wire {
         asked.iter().filter(|one| one.method != "GET").map(|one| format!("{} {}", one.method, one.path)).collect()
     }
 
-    /// What was asked so far is over.
+    /// Forgets the requests so far.
     pub fn forget(&self) {
         self.0.lock().unwrap().asked.clear();
     }
@@ -142,7 +142,7 @@ impl Wire {
         act
     }
 
-    /// The same way, with this wire before it.
+    /// A client whose requests go through this wire.
     pub fn before(&self, client: Client) -> Client {
         let (wire, namespace) = (self.clone(), client.default_namespace().to_owned());
         let service = service_fn(move |request: http::Request<Body>| {
@@ -180,7 +180,7 @@ impl Wire {
     }
 }
 
-/// What an API server says with a status.
+/// Answer of an API server with this status.
 pub fn status(code: u16) -> Value {
     let (reason, message) = match code {
         403 => ("Forbidden", "admission webhook \"guard.example.com\" denied the request: not today"),

@@ -75,7 +75,7 @@ fn claim_gone_before_its_replacement_ends_the_command() {
         two(&bench);
         go_on(&bench, &actor, 900).await;
         assert_eq!(bench.heard.count::<LaunchClaims>(), 1, "{:?}", bench.told.lines());
-        // What is launched in their stead never comes to be.
+        // The launches of the replacements fail for good.
         let orders = bench.heard.last::<LaunchClaims>();
         let name = orders.orders[0].claim.metadata.name.clone().unwrap();
         bench.heard.cluster(|state| state.delete_claim(&name, None));

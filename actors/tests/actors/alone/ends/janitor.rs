@@ -42,7 +42,7 @@ fn orphan(bench: &Alone, number: u64) {
     );
 }
 
-/// So many claims with their instances.
+/// Makes `count` claims with their instances, numbered from `from`.
 fn claims(bench: &Alone, from: u64, count: u64) {
     for number in from..from + count {
         bench.launched(&format!("default-{number}"), number, &INITIALIZED);

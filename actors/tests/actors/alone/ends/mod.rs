@@ -1,4 +1,4 @@
-//! How nodes end: by EC2's announcement, by our own decision, or as nobody owns them.
+//! Ends of nodes: by EC2's announcement, by our own decision, or as nobody owns them.
 
 mod commands;
 mod disruptor;

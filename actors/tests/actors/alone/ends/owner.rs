@@ -22,7 +22,7 @@ fn start(bench: &Alone) -> Addr<Owner> {
     bench.start(Owner::new(&bench.env, links))
 }
 
-/// What was said of an instance, the last time.
+/// Last report about an instance.
 fn said(bench: &Alone, number: u64) -> Option<Option<Arc<OwnershipMarks>>> {
     let all = bench.heard.all::<InstanceKnown>();
     all.iter().rev().find(|one| one.id == id(number)).map(|one| one.marks.clone())

@@ -32,7 +32,7 @@ pub fn show(bench: &Alone, actor: &Addr<Terminator>, number: u64) {
     tell(bench, actor, number);
 }
 
-/// The same to the actor alone.
+/// Tells the actor alone of a claim's and its Node's state.
 pub fn tell(bench: &Alone, actor: &Addr<Terminator>, number: u64) {
     let name = format!("default-{number}");
     match bench.is_there(&NODE_CLAIMS, &name) {

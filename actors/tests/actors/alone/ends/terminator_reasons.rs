@@ -1,5 +1,5 @@
-//! Why a node goes is said as it is: by whose decision, or what somebody else has deleted; a decision that came to nothing is no
-//! reason of what follows.
+//! The reported reason for a node's end is true: the one who decided, or the object that somebody else has deleted; a decision
+//! without consequence is no reason of a later end.
 
 use actix::prelude::*;
 use dovetail_actors::messages::{ClaimRef, Remove};

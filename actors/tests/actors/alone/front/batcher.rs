@@ -227,7 +227,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn play(steps: Vec<Step>) {
     alone(|bench| async move {
         let batcher = start(&bench);
-        // What is waited for: how many batches each pod was in when it began to wait.
+        // Number of batches before each waiting pod's wait began.
         let mut waits: BTreeMap<String, usize> = BTreeMap::new();
         let times = |uid: &str| batches(&bench).iter().filter(|pods| pods.iter().any(|pod| pod == uid)).count();
         for step in steps {

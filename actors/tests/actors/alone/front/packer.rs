@@ -53,7 +53,7 @@ pub fn waiting(bench: &Alone, name: &str, count: usize, cpu: &str) -> Vec<String
     uids
 }
 
-/// How many pods are planned on new claims.
+/// Number of pods planned on new claims.
 pub fn planned(bench: &Alone) -> usize {
     bench.heard.all::<LaunchClaims>().iter().flat_map(|launch| &launch.orders).map(|order| order.pods).sum()
 }

@@ -258,7 +258,7 @@ fn planned(target: &str, pods: &[&str]) -> Planned {
     Planned { target: NominationTarget::Claim(target.into()), pods, trace: trace(2) }
 }
 
-/// How many pods each line says to be bound.
+/// Numbers of pods that each line reports as bound.
 fn told_bound(bench: &Alone) -> Vec<usize> {
     let all = bench.told.events().into_iter();
     all.filter_map(|event| match event {

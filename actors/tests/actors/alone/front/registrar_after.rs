@@ -27,7 +27,7 @@ fn working(bench: &Alone, actor: &Addr<Registrar>, count: u64) {
     }
 }
 
-/// Whether a claim says that its instance is tagged.
+/// True if a claim says that its instance is tagged.
 fn says_tagged(bench: &Alone, number: u64) -> bool {
     let claim = bench.claim_now(&format!("default-{number}"));
     claim.annotations().get("karpenter.k8s.aws/tagged").is_some_and(|says| says == "true")
@@ -126,7 +126,7 @@ fn labels(bench: &Alone, key: &str) -> [Value; 2] {
         .map(|(kind, name)| bench.api.get(kind, "", &name).unwrap()["metadata"]["labels"][key].clone())
 }
 
-/// How EC2 says that the instance is bought.
+/// Sets the capacity type that EC2 reports for the instance.
 fn bought(bench: &Alone, capacity_type: &str) {
     let mut instance = bench.sky.inner.living().remove(0);
     instance.capacity_type = capacity_type.into();

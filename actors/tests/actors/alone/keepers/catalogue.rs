@@ -269,7 +269,7 @@ fn what_is_refused_is_kept_for_the_next_leader_and_taken_over() {
         bench.pass(1.0).await;
         assert_eq!(offered(&bench, &second, "m5.large").await.unwrap().len(), 1);
         assert_eq!(bench.told.count("unavailable_known"), 1);
-        // Who leads no more writes nothing over it.
+        // A replica that no longer leads writes nothing over it.
         let written = bench.wire.writes().len();
         first.do_send(refused(&["m5.4xlarge"], "InsufficientInstanceCapacity"));
         bench.pass(30.0).await;
@@ -368,7 +368,7 @@ fn reserve(bench: &Alone) {
     bench.api.patch_status(&EC2_NODE_CLASSES, "", "default", &status).unwrap();
 }
 
-/// How many instances of each reservation are offered.
+/// Reservations offered, each with true if instances are available.
 async fn reserved(bench: &Alone, catalogue: &Addr<Catalogue>) -> Vec<(String, bool)> {
     let class = bench.api.get(&EC2_NODE_CLASSES, "", "default").unwrap();
     let class = serde_json::from_value((*class).clone()).unwrap();

@@ -1,4 +1,4 @@
-//! Who keeps what is known, said and served, and who leads.
+//! Actors that keep knowledge, report it and serve it, and leader election.
 
 mod catalogue;
 mod catalogue_doubts;

@@ -43,7 +43,7 @@ pub fn show_class(bench: &Alone, actor: &Addr<NodeClassActor>, name: &str) {
     actor.do_send(ClassChanged { name: name.into(), class: now(bench, &EC2_NODE_CLASSES, name) });
 }
 
-/// The same of a pool.
+/// Tells the actor of a pool as it is now.
 fn show_pool(bench: &Alone, actor: &Addr<NodeClassActor>, name: &str) {
     actor.do_send(PoolChanged { name: name.into(), pool: now(bench, &NODE_POOLS, name) });
 }

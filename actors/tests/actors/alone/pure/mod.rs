@@ -1,4 +1,4 @@
-//! What needs no actor: texts from outside, and what becomes of them.
+//! Code that needs no actor: the reading of texts from outside.
 
 mod reading;
 mod settings;

@@ -1,4 +1,4 @@
-//! What comes from the API server, object by object: texts that users write, of any depth and any kind.
+//! Objects from the API server, read one by one: texts that users write, of any depth and any kind.
 
 use dovetail_actors::kube::failure::{FailureKind, KubeFailure};
 use dovetail_actors::reading::{ReadObject, read_object, without_managed_fields};

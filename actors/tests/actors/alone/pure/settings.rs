@@ -27,7 +27,7 @@ fn refuses(name: &str, values: &[&str]) {
 
 #[test]
 fn durations_are_gos_and_above_zero() {
-    // What is longer than Go's longest is that long.
+    // Durations above Go's longest count as that.
     let good = ["500ms", "1s", "1m30s", "1.5h", "100us", "2562047h", "9999999999999999999h"];
     let bad = ["", "0", "0s", "-1s", "1", "one second", "1s ", "1e3s", "NaNs", "infs", "1s1", "٣s"];
     accepts("UNSCHEDULED_POD_DELAY", &good);
@@ -185,7 +185,7 @@ proptest! {
         }
     }
 
-    /// The same of texts that are nearly right.
+    /// Texts that are nearly right are read or refused as well.
     #[test]
     fn numbers_with_units_of_any_size_are_read_or_refused(at in 0..TABLE.len(), number in any::<f64>(), unit in "(ns|us|ms|s|m|h|%|)") {
         let _ = read(TABLE[at].name, &format!("{number}{unit}"));

@@ -120,7 +120,7 @@ fn with_a_time_of_its_own_a_call_is_given_up_after_it() {
         assert!(matches!(answer, Err(CallError::Unanswered(_))), "{answer:?}");
         let took = bench.clock.monotonic() - begun;
         assert!(took > seconds(1) && took <= seconds(3), "{took:?}");
-        // What is refused as long as that is told from a server that is away.
+        // A refusal is retried while it may come from a server that is away.
         let call = || async { Err::<(), _>(kube::Error::Api(Box::new(Status::failure(RBAC, "").with_code(403)))) };
         let answer = calls.run_for(seconds(1), "asking", call).await;
         assert!(matches!(&answer, Err(error @ CallError::Doubted(_)) if error.is_refusal()), "{answer:?}");

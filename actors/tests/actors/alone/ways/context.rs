@@ -1,4 +1,4 @@
-//! What every actor has at hand: randomness that replays, and a term that ends for everybody at once.
+//! Surroundings of every actor: randomness that replays, and a term that ends for everybody at once.
 
 use std::sync::Arc;
 use std::time::Duration;
