@@ -10,11 +10,11 @@ use dovetail_core::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// When virtual time starts unless told otherwise: 2026-01-01T00:00:00Z.
+/// Start of virtual time by default: 2026-01-01T00:00:00Z.
 pub const DEFAULT_START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// What the monotonic clock shows at the start: a machine has been up for a while, and code that mistakes "since
-/// the start" for "since boot" is found out.
+/// Reading of the monotonic clock at the start: a machine has been up for a while, and code that mistakes "since the start" for
+/// "since boot" is found out.
 const BOOTED_BEFORE: Duration = Duration::from_secs(1_000);
 
 /// A clock over tokio's, started at a given wall time.

@@ -1,14 +1,14 @@
 //! Globs, as EC2's filters have them.
 
-/// Whether `type/zone/capacityType` matches a glob; parts left out at the end match anything.
+/// True if `type/zone/capacityType` matches a glob; parts left out at the end match anything.
 pub fn offering_matches(glob: &str, instance_type: &str, zone: &str, capacity_type: &str) -> bool {
     let mut parts = glob.split('/');
     [instance_type, zone, capacity_type].iter().all(|text| glob_matches(parts.next().unwrap_or("*"), text))
         && parts.next().is_none()
 }
 
-/// Whether `text` matches a pattern in which `*` stands for any run of characters, also none, and `?` for one: the
-/// wildcards of EC2's filters.
+/// True if `text` matches a pattern in which `*` stands for any run of characters, also none, and `?` for one: the wildcards of
+/// EC2's filters.
 pub fn glob_matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use dovetail_core::clock::Clock;
 use serde_json::Value;
 
-/// Who makes a request: a replica of the control plane, or somebody else (a user, a kubelet, a controller).
+/// The sender of a request: a replica of the control plane, or somebody else (a user, a kubelet, a controller).
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Caller {
     /// The number of the replica, from 0; `None` for everybody who is not a replica.
@@ -43,11 +43,11 @@ pub struct ActionEntry {
     pub replica: Option<u32>,
     /// The term of that replica at the time, if it has led.
     pub term: Option<i64>,
-    /// What sort of thing it is, such as `ec2`, `instance` or `api`.
+    /// Kind of the entry, such as `ec2`, `instance` or `api`.
     pub kind: String,
     /// The caller's name.
     pub by: String,
-    /// What else there is to say, in order.
+    /// Further fields, in order.
     pub fields: Vec<(String, Value)>,
 }
 
@@ -64,7 +64,7 @@ impl ActionEntry {
 
     /// The entry as one line of JSON, without the line's end.
     pub fn line(&self) -> String {
-        // What is written is JSON, which is UTF-8.
+        // The written bytes are JSON, which is UTF-8.
         String::from_utf8(self.bytes()).unwrap_or_default()
     }
 
@@ -174,12 +174,12 @@ impl EventLog {
         self.shared.clock.monotonic().saturating_sub(self.shared.origin).as_secs_f64()
     }
 
-    /// How many entries are kept in memory.
+    /// Number of entries that are kept in memory.
     pub fn len(&self) -> usize {
         self.lock().entries.len()
     }
 
-    /// Whether nothing is kept in memory.
+    /// True if nothing is kept in memory.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

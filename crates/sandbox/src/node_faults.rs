@@ -1,4 +1,4 @@
-//! What goes wrong with nodes as they join: the cluster is not what a plan took it for.
+//! Faults of nodes as they join: the cluster is not what a plan took it for.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub struct NodeFaults {
 pub struct TypeGlobs(pub Vec<String>);
 
 impl TypeGlobs {
-    /// Whether an instance type is one of them.
+    /// True if an instance type is one of them.
     pub fn matches(&self, instance_type: &str) -> bool {
         self.0.is_empty() || self.0.iter().any(|glob| glob_matches(glob, instance_type))
     }
@@ -45,7 +45,7 @@ impl TypeGlobs {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OnTypes {
-    /// Of which instance types.
+    /// Instance types that it concerns.
     pub types: TypeGlobs,
 }
 
@@ -53,9 +53,9 @@ pub struct OnTypes {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct LessAllocatable {
-    /// Of which instance types.
+    /// Instance types that it concerns.
     pub types: TypeGlobs,
-    /// Which share of CPU, memory and disk is missing, 0 to 1.
+    /// Share of CPU, memory and disk that is missing, 0 to 1.
     pub less: f64,
 }
 
@@ -63,7 +63,7 @@ pub struct LessAllocatable {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct TaintOnJoin {
-    /// Of which instance types.
+    /// Instance types that it concerns.
     pub types: TypeGlobs,
     /// The taint's key.
     pub key: String,
@@ -71,7 +71,7 @@ pub struct TaintOnJoin {
     pub value: String,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
-    /// How long after a node is ready it is taken off, as by an agent that has started; never where it does not say.
+    /// Time from a node's readiness until the taint is taken off, as by an agent that has started; never by default.
     pub taken_off: Option<Duration>,
 }
 
@@ -79,7 +79,7 @@ pub struct TaintOnJoin {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct LabelOfNodes {
-    /// Of which instance types.
+    /// Instance types that it concerns.
     pub types: TypeGlobs,
     /// The label's key.
     pub key: String,
@@ -91,7 +91,7 @@ pub struct LabelOfNodes {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct JoinsLate {
-    /// Of which instance types.
+    /// Instance types that it concerns.
     pub types: TypeGlobs,
     /// By how much.
     pub by: Duration,

@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 /// The annotation that an object is marked with.
 pub const MARK: &str = "sandbox.dovetail.dev/unreadable";
-/// How deep [`Spoilt::Depth`] is nested: deeper than `serde_json` goes.
+/// Nesting of [`Spoilt::Depth`]: deeper than `serde_json` goes.
 const DEPTH: usize = 300;
 
-/// What an object comes as.
+/// The way in which a marked object cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spoilt {
     /// An annotation of it is no text.

@@ -25,7 +25,7 @@ pub struct NodesBeforehand {
     /// `us-east-1a`; absent: the cluster's zones in turn.
     #[serde(default)]
     pub zone: Option<String>,
-    /// How many; 1 unless given.
+    /// Number of such nodes; 1 by default.
     #[serde(default = "one")]
     pub count: u32,
     /// `on-demand` (unless given) or `spot`.
@@ -50,7 +50,7 @@ fn on_demand() -> String {
     "on-demand".to_owned()
 }
 
-/// Why a node cannot be there beforehand.
+/// A reason for which a node cannot be there beforehand.
 #[derive(Debug, thiserror::Error)]
 pub enum BeforehandError {
     /// The instance type or zone is not to be had in the region.

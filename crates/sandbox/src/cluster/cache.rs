@@ -1,4 +1,4 @@
-//! What the controllers know of the cluster: the latest state of each object, and pods by owner and by node.
+//! The controllers' view of the cluster: the latest state of each object, and pods by owner and by node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -74,7 +74,7 @@ impl ClusterCache {
             .collect()
     }
 
-    /// What an owner controls.
+    /// Objects that an owner controls.
     pub(crate) fn owned_by(&self, owner_uid: &str) -> impl Iterator<Item = &(Kind, Key)> {
         self.owned.get(owner_uid).into_iter().flatten()
     }

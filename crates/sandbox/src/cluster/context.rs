@@ -1,4 +1,4 @@
-//! What every part of the cluster works with: the API, the cache, the queue, time and chance.
+//! Context of every part of the cluster: the API, the cache, the queue, time and chance.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

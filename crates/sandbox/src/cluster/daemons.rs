@@ -1,4 +1,4 @@
-//! What EKS puts into every cluster: the `kube-dns` Service, and if asked for the system's DaemonSets.
+//! Parts that EKS puts into every cluster: the `kube-dns` Service, and if asked for the system's DaemonSets.
 
 use serde_json::{Value, json};
 

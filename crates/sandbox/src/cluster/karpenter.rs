@@ -14,7 +14,7 @@ use super::kind::Kind;
 use crate::apiserver::{ApiError, NODE_CLAIMS};
 use crate::region::{CapacityType, RegionInstance};
 
-/// Whose nodes they are.
+/// NodePool and EC2NodeClass of a Karpenter's nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KarpenterOwnership {
@@ -33,7 +33,7 @@ const STAMPS: [(&str, &str); 5] = [
     ("karpenter.k8s.aws/tagged", "true"),
 ];
 
-/// What it leaves True on a NodeClaim whose node is in use.
+/// Conditions that it leaves True on a NodeClaim whose node is in use.
 const CONDITIONS: [&str; 5] = ["Launched", "Registered", "Initialized", "ConsistentStateFound", "Ready"];
 
 impl KarpenterOwnership {

@@ -190,8 +190,7 @@ fn evicted(pod: &Value) -> bool {
     condition(pod, "DisruptionTarget").is_some_and(|c| c["status"] == "True" && c["reason"] == "EvictionByEvictionAPI")
 }
 
-/// What a pod of this spec takes from its node, by resource, as kube-scheduler counts it. Nothing where the spec makes no
-/// sense.
+/// Requests of a pod of this spec on its node, by resource, as kube-scheduler counts them. Nothing where the spec makes no sense.
 pub fn needs(spec: &Value) -> Value {
     let spec = PodSpec::deserialize(spec).unwrap_or_default();
     json!(effective_requests(&spec).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! What turns an API server into a cluster: controllers, the scheduler, and a kubelet for each instance of the region.
+//! A cluster around an API server: controllers, the scheduler, and a kubelet for each instance of the region.
 //!
 //! One task does it all: it takes a change, lets everybody follow it, then does what is due, one piece of work after
 //! another, and sleeps until the next change or the next due time. So the order of things is a function of the seed, on
@@ -53,7 +53,7 @@ use crate::region::{InstanceEvent, Region};
 
 /// Pieces of work after which other tasks get their turn.
 const TURN: u32 = 64;
-/// How often zones are looked at for having gone down or come back: kubelets' heartbeat.
+/// Time between two looks for zones that went down or came back: kubelets' heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// The cluster's own parts. Made with [`SandboxCluster::new`], furnished with [`SandboxCluster::place`], and run with

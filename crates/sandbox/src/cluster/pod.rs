@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::cache::{Key, controller};
 
-/// Where a pod is in its life.
+/// Phase of a pod's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Pending,
@@ -23,7 +23,7 @@ pub(crate) struct PodOwner {
     pub uid: String,
 }
 
-/// What controllers ask of a pod.
+/// The facts about a pod that controllers need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodView {
     pub key: Key,

@@ -1,4 +1,4 @@
-//! How fast the cluster's parts are. The defaults are a managed cluster's.
+//! Speeds of the cluster's parts. The defaults are a managed cluster's.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -18,11 +18,11 @@ pub struct ClusterSettings {
     pub pod_ready: RangeInclusive<Duration>,
     /// From a pod's deletion to its end, never more than its grace period.
     pub pod_end: RangeInclusive<Duration>,
-    /// How long a pod runs that ends by itself (of a Job), unless its annotation `sandbox.dovetail.dev/runs-for` says so.
+    /// Run time of a pod that ends by itself (of a Job), unless its annotation `sandbox.dovetail.dev/runs-for` names another.
     pub job_run: Duration,
-    /// What kube-scheduler spends on one pod.
+    /// Time that kube-scheduler spends on one pod.
     pub scheduling_cost: Duration,
-    /// How long a controller gathers changes before it writes a status again.
+    /// Time for which a controller gathers changes before it writes a status again.
     pub status_window: Duration,
     /// From a claim's selected node to its volume.
     pub provision: RangeInclusive<Duration>,
@@ -34,9 +34,9 @@ pub struct ClusterSettings {
     pub force_detach: Duration,
     /// After which a silent kubelet's Node is not ready (`--node-monitor-grace-period`).
     pub node_monitor_grace: Duration,
-    /// How often the cloud controller looks for instances of Nodes that are not ready.
+    /// Time between two looks of the cloud controller for instances of Nodes that are not ready.
     pub node_monitor_period: Duration,
-    /// How long a Node must be gone before its pods are collected.
+    /// Time for which a Node must be gone before its pods are collected.
     pub pod_collection: Duration,
     /// The EBS CSI node plugin runs on every Node: its zone label and a CSINode are there.
     pub csi_node_plugin: bool,

@@ -1,5 +1,4 @@
-//! What is to be done next, and what later: one queue for everything, so that the order of a run is a function of the
-//! seed.
+//! Work to be done next, and later: one queue for everything, so that the order of a run is a function of the seed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -93,7 +92,7 @@ impl WorkQueue {
         }
     }
 
-    /// What is to be done now.
+    /// The next work that is due now.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<Work> {
         while let Some((at, _, _)) = self.later.first()
             && *at <= now
@@ -109,7 +108,7 @@ impl WorkQueue {
         Some(work)
     }
 
-    /// When the next of what is to be done later is due.
+    /// Time at which the next later work is due.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.later.first().map(|(at, _, _)| *at)
     }

@@ -1,4 +1,4 @@
-//! What an account may not have: quotas, addresses, permissions, a role; and refusals by their codes.
+//! Limits of an account: quotas, addresses, permissions, a role; and refusals by their codes.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub struct InjectedError {
     pub action: String,
     /// Glob of `type/zone/capacityType`: a fleet that asks for such offerings gets none of them.
     pub offerings: String,
-    /// How many calls it befalls; `None`: all.
+    /// Number of calls that fail; `None`: all.
     pub times: Option<u32>,
 }
 
@@ -29,7 +29,7 @@ impl InjectedError {
         (self.code.clone(), message.to_owned())
     }
 
-    /// Whether it still happens; counts that it does.
+    /// True if it still happens; counts each time.
     fn happens(&mut self) -> bool {
         match &mut self.times {
             None => true,
@@ -69,7 +69,7 @@ impl FaultsInForce {
     }
 }
 
-/// Of such errors the first that concerns an offering.
+/// The first of such errors that concerns an offering.
 pub fn error_of_offering<'a>(
     errors: &'a [(String, String, String)],
     instance_type: &str,

@@ -1,5 +1,4 @@
-//! What the account may not have: permissions, the role for spot, vCPUs beyond a quota, and more requests than EC2's token
-//! buckets hold.
+//! Limits of the account: permissions, the role for spot, vCPUs within a quota, and requests within EC2's token buckets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,7 +24,7 @@ struct Bucket {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestLimits(BTreeMap<&'static str, Bucket>);
 
-/// What AWS says of a bucket ("Request throttling for the Amazon EC2 API").
+/// Size and rate of a bucket, as AWS documents it ("Request throttling for the Amazon EC2 API").
 #[derive(Clone, Copy, Debug)]
 struct BucketLimit {
     name: &'static str,
@@ -57,7 +56,7 @@ impl RequestLimits {
         let bucket = self.0.entry(name).or_insert(Bucket { tokens: size, at: now });
         let refilled = bucket.tokens + now.saturating_sub(bucket.at).as_secs_f64() * rate;
         *bucket = Bucket { tokens: refilled.min(size), at: now };
-        // What has been counted in fractions may be a little short.
+        // Sums of fractions may be a little short.
         let enough = bucket.tokens + 1e-6 >= count;
         if enough {
             bucket.tokens -= count;
@@ -67,7 +66,7 @@ impl RequestLimits {
 }
 
 impl Cx<'_> {
-    /// Whether a call is one too many for the account's buckets, where they are in force.
+    /// True if a call is one too many for the account's buckets, where they are in force.
     pub fn is_throttled(&mut self, api: AwsService, action: &str) -> bool {
         if api != AwsService::Ec2 || !self.faults.of_ec2(|faults| faults.request_limits) {
             return false;
@@ -107,7 +106,7 @@ impl Cx<'_> {
         .with_status(403)
     }
 
-    /// Whether the account may have this at all.
+    /// Refuses a launch that the account may not have at all.
     pub fn check_account(&mut self, spec: &Spec, zone: &str) -> Result<(), AwsError> {
         let (name, capacity) = (&spec.instance_type, spec.capacity);
         if let Some((code, message)) = error_of_offering(&self.state.refused_now, name, zone, capacity.name()) {
@@ -150,7 +149,7 @@ impl Cx<'_> {
         })
     }
 
-    /// Whether the offering is one of the share that the region has nothing of: drawn from the seed, and the same each time.
+    /// True if the offering is one of the share that the region has nothing of: drawn from the seed, and the same each time.
     pub fn is_of_the_missing_share(&self, instance_type: &str, zone: &str, capacity_type: &str) -> bool {
         let share = self.faults.of_ec2(|faults| faults.sold_out_share);
         let name = format!("{}/{instance_type}/{zone}/{capacity_type}", self.config.seed);

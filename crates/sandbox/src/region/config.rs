@@ -1,4 +1,4 @@
-//! What a region is made from.
+//! Configuration of a region.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct AccountCapacityReservation {
     pub instance_type: String,
     /// `us-east-1a`.
     pub zone: String,
-    /// How many instances it has.
+    /// Number of instances that it has.
     pub count: u32,
     /// By which classes select it.
     pub tags: BTreeMap<String, String>,
@@ -27,7 +27,7 @@ pub struct AccountCapacityReservation {
     pub block: bool,
     /// Lent by its owner, who may take it back.
     pub interruptible: bool,
-    /// How long after the region's start it ends; never where it is not given. EC2 ends what runs in a capacity block half
+    /// Time after the region's start at which it ends; never where it is not given. EC2 ends instances in a capacity block half
     /// an hour before that.
     pub ends_after: Option<Duration>,
 }
@@ -41,11 +41,11 @@ pub struct AccountPlacementGroup {
     pub name: String,
     /// `cluster`, `partition` or `spread`.
     pub strategy: String,
-    /// How many partitions it has, where it has such.
+    /// Number of partitions, where it has such.
     pub partitions: u32,
 }
 
-/// What a region is like at the start.
+/// State of a region at the start.
 #[derive(Clone, Debug)]
 pub struct RegionConfig {
     /// `us-east-1`.

@@ -12,11 +12,11 @@ use super::{Cx, Region, RegionError, RegionInstance};
 /// A message of the interruption queue, as it is received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedMessage {
-    /// What it says.
+    /// Text of the message.
     pub body: String,
-    /// What it is deleted by.
+    /// Handle by which it is deleted.
     pub receipt: String,
-    /// When it was sent.
+    /// Time at which it was sent.
     pub sent: Timestamp,
 }
 

@@ -43,13 +43,13 @@ impl InstanceState {
         }
     }
 
-    /// Whether it is, or will be, up.
+    /// True if it is, or will be, up.
     pub fn is_alive(self) -> bool {
         matches!(self, Self::Pending | Self::Running)
     }
 }
 
-/// How an instance is paid for.
+/// Price model of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CapacityType {
     /// At the list price, until terminated.
@@ -79,13 +79,13 @@ pub struct RegionInstance {
     pub zone: String,
     /// `use1-az6`.
     pub zone_id: String,
-    /// How it is paid for.
+    /// Capacity type by which it is paid for.
     pub capacity_type: CapacityType,
-    /// Where it is in its life.
+    /// State in its life.
     pub state: InstanceState,
-    /// Why it is going or gone, as EC2 words it; empty before.
+    /// Reason for its end, as EC2 words it; empty before.
     pub state_reason: Option<EndReason>,
-    /// When it was launched.
+    /// Time at which it was launched.
     pub launched: Timestamp,
     /// `x86_64` or `arm64`.
     pub architecture: String,
@@ -111,7 +111,7 @@ pub struct RegionInstance {
     pub beforehand: bool,
     /// An instance of another region of which this one is a copy: its kubelet runs already, and its Node is somebody else's to make.
     pub taken_over: bool,
-    /// When it started to go; it is paid until then.
+    /// Time at which it started to go; it is paid until then.
     pub ended: Option<Timestamp>,
     /// Tags as they are seen now.
     pub tags: BTreeMap<String, String>,
@@ -127,7 +127,7 @@ pub struct RegionInstance {
     pub(crate) detailed_monitoring: bool,
     /// From when on describes see it.
     pub(crate) visible_from: Duration,
-    /// When a spot interruption ends it, if one was announced.
+    /// Time at which a spot interruption ends it, if one was announced.
     pub(crate) interrupted_at: Option<Duration>,
 }
 
@@ -137,12 +137,12 @@ impl RegionInstance {
         self.place.group.as_ref().map(|(id, _)| (id.as_str(), self.place.partition))
     }
 
-    /// Whether no other account has an instance on its hardware.
+    /// True if no other account has an instance on its hardware.
     pub fn is_dedicated(&self) -> bool {
         self.tenancy == "dedicated"
     }
 
-    /// How it is paid for, as Karpenter calls it: `reserved` out of a capacity reservation.
+    /// Capacity type as Karpenter calls it: `reserved` out of a capacity reservation.
     pub fn capacity_name(&self) -> &'static str {
         if self.capacity_reservation.is_some() { "reserved" } else { self.capacity_type.name() }
     }

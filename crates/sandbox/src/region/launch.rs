@@ -19,7 +19,7 @@ pub struct Placement {
     pub instance_type: String,
     /// `us-east-1a`; has to be a zone with a subnet.
     pub zone: String,
-    /// How it is paid for.
+    /// Capacity type by which it is paid for.
     pub capacity_type: CapacityType,
     /// Tags of the instance and its volumes.
     pub tags: BTreeMap<String, String>,
@@ -27,7 +27,7 @@ pub struct Placement {
     pub user_data: String,
 }
 
-/// What a launch asks for.
+/// Parameters of a launch.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
     pub instance_type: String,
@@ -130,8 +130,8 @@ pub(crate) struct Ready {
 }
 
 impl Cx<'_> {
-    /// Whether EC2 can launch this now, in the order in which EC2 finds fault: with the request, then with capacity,
-    /// then with addresses.
+    /// Checks that EC2 can launch this now, in the order in which EC2 finds fault: with the request, then with capacity, then
+    /// with addresses.
     pub fn check(&mut self, spec: &Spec) -> Result<Ready, AwsError> {
         let name = &spec.instance_type;
         let catalogue = self.catalogue;
@@ -236,7 +236,7 @@ impl Cx<'_> {
             ));
         };
         if let Some(id) = &spec.capacity_reservation {
-            // What is reserved is there whatever others may have.
+            // Reserved capacity is there whatever others may have.
             return self.check_reservation(id, spec, zone).map(|()| price);
         }
         let market = spec.capacity.name();
@@ -342,7 +342,7 @@ impl Region {
 }
 
 impl Cx<'_> {
-    /// What an instance is asked to be that is placed, or launched without a template.
+    /// Parameters of an instance that is placed, or launched without a template.
     pub fn placed(&mut self, placement: &Placement) -> Result<(Spec, Ready), AwsError> {
         let name = &placement.instance_type;
         let unknown = || AwsError::new("InvalidInstanceType", format_args!("there is no instance type {name}"));

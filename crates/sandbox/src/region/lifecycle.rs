@@ -1,4 +1,4 @@
-//! What happens to instances by itself, and what is logged of it.
+//! Changes of instances that happen by themselves, and their log.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use super::{Cx, Region, RegionError, ec2_itself, services::interruption};
 const BOOT: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(9));
 /// From `shutting-down` to `terminated`.
 const SHUTDOWN: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(45));
-/// How long EC2 describes the terminated.
+/// Time for which EC2 describes terminated instances.
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
-/// Why an instance ends, as EC2 words it.
+/// Reason for an instance's end, as EC2 words it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndReason {
     /// `stateReason.code`.

@@ -48,7 +48,7 @@ use crate::faults::FaultsInForce;
 use crate::log::{Caller, EventLog};
 use state::RegionState;
 
-/// What can go wrong when the sandbox itself acts on the region.
+/// A failure when the sandbox itself acts on the region.
 #[derive(Debug, thiserror::Error)]
 pub enum RegionError {
     /// The id belongs to no instance that is there.
@@ -88,7 +88,7 @@ struct Shared {
     arrived: Notify,
 }
 
-/// What an action works on.
+/// Context that an action works in.
 pub(crate) struct Cx<'a> {
     pub config: &'a RegionConfig,
     pub catalogue: &'a RegionCatalogue,
@@ -97,7 +97,7 @@ pub(crate) struct Cx<'a> {
     pub state: &'a mut RegionState,
     pub now: Duration,
     pub wall: Timestamp,
-    /// What the log says of the request's result.
+    /// Notes for the log on the request's result.
     pub notes: Vec<(&'static str, Value)>,
 }
 
@@ -119,7 +119,7 @@ impl Region {
         Self { shared: Arc::new(Shared { config, catalogue, clock, log, faults, state, replanned, arrived }) }
     }
 
-    /// What the region was made from.
+    /// Configuration that the region was made from.
     pub fn config(&self) -> &RegionConfig {
         &self.shared.config
     }

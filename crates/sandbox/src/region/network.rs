@@ -22,7 +22,7 @@ pub(crate) struct VpcSubnet {
     pub zone_id: String,
     pub base: Ipv4Addr,
     taken: BTreeSet<Ipv4Addr>,
-    /// Where the search for the next address starts: a freed address is not given away again at once.
+    /// Start of the search for the next address: a freed address is not given away again at once.
     next: u32,
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn describe(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError
     Ok(xml)
 }
 
-/// Where in a group an instance comes to be.
+/// Place of an instance in a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GroupPlace {
     /// The group's id and name.
@@ -62,7 +62,7 @@ pub(crate) struct GroupPlace {
 }
 
 impl Cx<'_> {
-    /// Whether the group that a launch names, if any, takes the instance in that zone.
+    /// Place in the group that a launch names, if any, or the refusal of that group in that zone.
     pub(crate) fn place_in_group(
         &self,
         spec: &Spec,

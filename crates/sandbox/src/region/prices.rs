@@ -1,4 +1,4 @@
-//! What an hour costs: on demand by the price list, spot by zone.
+//! Prices by the hour: on demand by the price list, spot by zone.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Cx<'_> {
         Some(if capacity == CapacityType::Spot { price * self.spot_factor(instance_type) } else { price })
     }
 
-    /// How many times its first spot price a type costs now.
+    /// Spot price of a type now, as a multiple of its first.
     fn spot_factor(&self, instance_type: &str) -> f64 {
         self.faults.spot_factor(instance_type, Duration::from_secs_f64(self.log.seconds()))
     }
@@ -100,7 +100,7 @@ pub(crate) fn spot_history(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsE
             .text("availabilityZone", view.zone)
             .text("availabilityZoneId", view.zone_id);
     });
-    // Of an answer that is complete EC2 writes an empty token.
+    // EC2 writes an empty token into an answer that is complete.
     xml.text("nextToken", next.unwrap_or_default());
     Ok(xml)
 }

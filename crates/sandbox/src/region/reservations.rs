@@ -97,7 +97,7 @@ impl Cx<'_> {
         self.end_of(one).is_some_and(|end| end <= self.wall)
     }
 
-    /// What runs in a capacity block is ended before it ends.
+    /// Plans the end of an instance in a capacity block, before the block ends.
     pub(crate) fn plan_end_of_block(&mut self, reservation: Option<&String>, instance: &str) {
         let found = self.config.reservations.iter().find(|one| Some(&one.id) == reservation && one.block);
         if let Some(after) = found.and_then(|one| one.ends_after) {
@@ -106,14 +106,14 @@ impl Cx<'_> {
         }
     }
 
-    /// How many instances of a reservation nobody uses.
+    /// Number of a reservation's instances that nobody uses.
     fn left_of(&self, one: &AccountCapacityReservation) -> u32 {
         let uses = |i: &&super::RegionInstance| i.state.is_alive() && i.capacity_reservation.as_ref() == Some(&one.id);
         let used = self.state.instances.values().filter(uses).count();
         one.count.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
     }
 
-    /// Whether a launch that is aimed at a reservation fits it, and it has an instance left.
+    /// Refuses a launch that is aimed at a reservation and does not fit it, or finds no instance left.
     pub(crate) fn check_reservation(&self, id: &str, spec: &Spec, zone: &str) -> Result<(), AwsError> {
         let (instance_type, market) = (&spec.instance_type, spec.market.as_deref());
         let found = self.config.reservations.iter().find(|one| one.id == id).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! What a region knows, and the agenda of what will happen in it.
+//! State of a region, and the agenda of what will happen in it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) enum Due {
     Tagged(String, String, Option<String>),
 }
 
-/// What was answered to a client token, and to which parameters.
+/// An answer to a client token, and a hash of the parameters then.
 #[derive(Clone, Debug)]
 pub(crate) struct IdempotentAnswer {
     pub parameters: u64,
@@ -42,9 +42,9 @@ pub(crate) struct IdempotentAnswer {
 
 /// All that changes, behind one mutex.
 pub(crate) struct RegionState {
-    /// When the region began, on both clocks.
+    /// The region's beginning, on both clocks.
     pub started: (Duration, jiff::Timestamp),
-    /// What is launched now was there beforehand.
+    /// True while nodes are launched that are to be there beforehand.
     pub placing: bool,
     /// Instances that describes no longer know.
     pub forgotten: std::collections::BTreeMap<String, super::instance::RegionInstance>,
@@ -70,7 +70,7 @@ pub(crate) struct RegionState {
     pub tokens: BTreeMap<(&'static str, String), IdempotentAnswer>,
     /// The account's token buckets, where they are in force.
     pub limits: RequestLimits,
-    /// What the fleet that is being launched does not get: glob of offerings, code, message.
+    /// Offerings that the current fleet does not get: glob of offerings, code, message.
     pub refused_now: Vec<(String, String, String)>,
     pub subscribers: Vec<UnboundedSender<InstanceEvent>>,
     agenda: BTreeMap<(Duration, u64), Due>,
@@ -122,7 +122,7 @@ impl RegionState {
         })
     }
 
-    /// When the next thing is due.
+    /// Time at which the next entry is due.
     pub fn next_time(&self) -> Option<Duration> {
         self.agenda.keys().next().map(|(at, _)| *at)
     }

@@ -22,11 +22,11 @@ pub struct TakenOver {
     pub instance_type: String,
     /// `us-east-1a`.
     pub zone: String,
-    /// How it is paid for.
+    /// Capacity type by which it is paid for.
     pub capacity_type: CapacityType,
     /// `x86_64` or `arm64`.
     pub architecture: String,
-    /// When it was launched.
+    /// Time at which it was launched.
     pub launched: Timestamp,
     /// The instance's tags, by key.
     pub tags: BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! What the account may not have, as EC2 says it: quotas, addresses, rights, the role for spot, too many requests.
+//! Limits of the account, as EC2 says them: quotas, addresses, rights, the role for spot, too many requests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::common;

@@ -18,13 +18,13 @@ use crate::cluster::work::Work;
 
 const REVISION: &str = "controller-revision-hash";
 
-/// Where the pods of a template can go.
+/// Rules for the nodes that the pods of a template can go to.
 struct TemplatePlacement {
     spec: PodSpec,
     terms: Option<Vec<SelectorTerm>>,
 }
 
-/// What a node means to a DaemonSet.
+/// A DaemonSet's verdict on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DaemonVerdict {
     /// A pod is to run there.
@@ -93,7 +93,7 @@ fn tend(
         DaemonVerdict::Leave => live.drain(..).for_each(|pod| ctx.kube.delete(Kind::Pod, &pod.key, None)),
         _ => {}
     }
-    // Of several on one node the oldest stays.
+    // The oldest of several pods on one node stays.
     live.sort_by(|a, b| (a.created, &a.uid).cmp(&(b.created, &b.uid)));
     for surplus in live.into_iter().skip(1) {
         ctx.kube.delete(Kind::Pod, &surplus.key, None);
@@ -164,7 +164,7 @@ impl TemplatePlacement {
         Self { spec, terms }
     }
 
-    /// What the node means to the pods.
+    /// The verdict on a node for these pods.
     pub(crate) fn judge(&self, node: &NodeInfo) -> DaemonVerdict {
         let selected = self.spec.node_selector.iter().flatten().all(|(k, v)| node.labels.get(k) == Some(v))
             && self.terms.as_ref().is_none_or(|terms| terms.iter().any(|t| t.matches(&node.name, &node.labels)));

@@ -48,7 +48,7 @@ fn sets_of(ctx: &ClusterContext, deployment: &Value) -> Vec<(Key, CachedObject)>
     owned.filter_map(|(_, key)| Some((key.clone(), ctx.cache.get(Kind::ReplicaSet, key)?.clone()))).collect()
 }
 
-/// Whether the set is of the deployment's present template, the hash label aside.
+/// True if the set is of the deployment's present template, the hash label aside.
 fn same_template(set: &Value, deployment: &Value) -> bool {
     let mut template = set["spec"]["template"].clone();
     if let Some(labels) = template["metadata"]["labels"].as_object_mut() {

@@ -85,7 +85,7 @@ fn disrupted(ctx: &mut ClusterContext, key: &Key, budget: &Value, pods: &[Rc<Pod
     kept
 }
 
-/// How many pods are expected, and how many of them must be healthy.
+/// Number of pods expected, and the number of them that must be healthy.
 fn demand(ctx: &ClusterContext, budget: &Value, pods: &[Rc<PodView>]) -> (i64, i64) {
     let spec = &budget["spec"];
     if !spec["maxUnavailable"].is_null() {

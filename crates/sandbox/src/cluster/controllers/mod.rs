@@ -53,7 +53,7 @@ pub(crate) fn observe(ctx: &mut ClusterContext, change: &ClusterChange) {
     }
 }
 
-/// Whether more than the status (and the bookkeeping of versions) differs.
+/// True if more than the status (and the bookkeeping of versions) differs.
 fn spec_changed(change: &ClusterChange) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
     ["generation", "deletionTimestamp", "labels", "annotations"]

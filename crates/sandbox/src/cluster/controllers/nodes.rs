@@ -1,5 +1,5 @@
-//! What happens to Nodes and their pods without the kubelet: the node lifecycle controller, the taint eviction
-//! controller, the cloud controller's deletion of Nodes without an instance, and the collection of orphaned pods.
+//! Controllers of Nodes and their pods without the kubelet: the node lifecycle controller, the taint eviction controller, the
+//! cloud controller's deletion of Nodes without an instance, and the collection of orphaned pods.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub(crate) fn judge(ctx: &mut ClusterContext, pod: &PodView) {
     }
 }
 
-/// How long a pod tolerates its Node's `NoExecute` taints; none when it does for ever.
+/// Time for which a pod tolerates its Node's `NoExecute` taints; none when it does for ever.
 fn patience(ctx: &ClusterContext, pod: &PodView) -> Option<Duration> {
     let node = ctx.cache.node(pod.node.as_ref()?)?;
     let taints: Vec<&Taint> = node.taints.iter().filter(|t| t.effect == "NoExecute").collect();

@@ -64,7 +64,7 @@ fn delete(ctx: &mut ClusterContext, set: &Value, mut pods: Vec<Rc<PodView>>, sur
     }
 }
 
-/// How many pods of the same controller's ReplicaSets each node has: co-located ones go first.
+/// Number of pods of the same controller's ReplicaSets on each node: co-located ones go first.
 fn neighbours(ctx: &ClusterContext, set: &Value) -> BTreeMap<String, usize> {
     let own = set["metadata"]["uid"].as_str().unwrap_or_default();
     let sets: Vec<String> = match controller_uid(set) {

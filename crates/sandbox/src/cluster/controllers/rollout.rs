@@ -1,4 +1,4 @@
-//! How many pods the old and the new ReplicaSets of a Deployment get next. Pure.
+//! Numbers of pods that the old and the new ReplicaSets of a Deployment get next. Pure.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ pub(crate) struct RolloutPlan {
 }
 
 impl RolloutPlan {
-    /// Whether nothing changes.
+    /// True if nothing changes.
     pub(crate) fn is_idle(&self) -> bool {
         self.new.is_none() && self.old.iter().all(Option::is_none)
     }
@@ -42,7 +42,7 @@ fn recreates(deployment: &Value) -> bool {
     deployment["spec"]["strategy"]["type"] == "Recreate"
 }
 
-/// How many pods a new set starts with, the old ones having `old` in all.
+/// Number of pods that a new set starts with, the old ones having `old` in all.
 pub(crate) fn first_count(deployment: &Value, old: i64) -> i64 {
     let wanted = replicas(deployment);
     if recreates(deployment) {

@@ -96,7 +96,7 @@ pub(crate) fn sync(ctx: &mut ClusterContext, key: &Key) {
 /// A claim without a class gets the cluster's default one, also later when there is one.
 fn take_default_class(ctx: &mut ClusterContext, key: &Key) {
     let is_default = |c: &CachedObject| c["metadata"]["annotations"][DEFAULT_CLASS] == "true";
-    // Of several defaults the newest counts.
+    // The newest of several defaults counts.
     let classes = ctx.cache.all(Kind::StorageClass).filter(|(_, c)| is_default(c));
     let newest = classes.max_by_key(|(_, c)| c["metadata"]["creationTimestamp"].as_str().map(str::to_owned));
     if let Some(name) = newest.map(|(key, _)| key.name.clone()) {

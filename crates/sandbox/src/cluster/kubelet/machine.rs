@@ -1,4 +1,4 @@
-//! What a machine of a type has, and what its kubelet leaves for pods.
+//! Capacity of a machine of a type, and the part of it that its kubelet leaves for pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,7 +65,7 @@ pub(crate) fn quantities(resources: &Resources) -> Value {
     Value::Object(resources.iter().map(entry).collect::<Map<String, Value>>())
 }
 
-/// How many volumes the EBS CSI driver says that it can attach.
+/// Number of volumes that the EBS CSI driver says it can attach.
 pub(crate) fn volume_limit(region: &Region, instance: &RegionInstance) -> u64 {
     let info = region.catalogue().instance_type(&instance.instance_type);
     info.map_or(26, |info| u64::from(info.ebs_volumes()))

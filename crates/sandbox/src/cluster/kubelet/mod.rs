@@ -184,12 +184,12 @@ impl Kubelets {
         }
     }
 
-    /// Whether a Node has a kubelet that answers, or will when its zone is up again.
+    /// True if no kubelet of the Node lives. One whose zone is down lives, and answers again later.
     pub(crate) fn is_silent(&self, node: &str) -> bool {
         self.kubelet_of(node).is_none_or(|k| !k.alive)
     }
 
-    /// Whether the instance of a Node no longer exists.
+    /// True if the instance of a Node no longer exists.
     pub(crate) fn instance_gone(&self, ctx: &ClusterContext, node: &str) -> bool {
         let provider =
             ctx.cache.named(Kind::Node, node).and_then(|n| n["spec"]["providerID"].as_str().map(str::to_owned));

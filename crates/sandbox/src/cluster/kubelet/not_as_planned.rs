@@ -16,7 +16,7 @@ use crate::region::RegionInstance;
 const REGISTERED: &str = "karpenter.sh/registered";
 
 impl Kubelets {
-    /// How much later than others an instance joins.
+    /// Delay with which an instance joins, compared with others.
     pub(super) fn joins_late(&self, instance: &RegionInstance) -> Duration {
         let late = self.region.faults().nodes().joins_late;
         late.filter(|late| late.types.matches(&instance.instance_type)).map_or(Duration::ZERO, |late| late.by)
@@ -76,7 +76,7 @@ impl Kubelets {
         }
     }
 
-    /// Whether kubelet does not let a pod run, which then has failed.
+    /// True if the kubelet does not let a pod run, which has then failed.
     pub(super) fn refuses(&self, ctx: &ClusterContext, node: &str, key: &Key) -> bool {
         let Some(fault) = self.region.faults().nodes().kubelet_refuses else { return false };
         let kind = ctx.cache.named(Kind::Node, node).map(|node| node["metadata"]["labels"].clone()).unwrap_or_default();

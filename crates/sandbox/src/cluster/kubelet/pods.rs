@@ -14,7 +14,7 @@ use crate::cluster::kind::Kind;
 use crate::cluster::pod::{Phase, PodView, set_condition};
 use crate::cluster::work::Work;
 
-/// How long a pod that ends by itself runs, such as `90s` or `5m`.
+/// Annotation: run time of a pod that ends by itself, such as `90s` or `5m`.
 const RUNS_FOR: &str = "sandbox.dovetail.dev/runs-for";
 
 impl Kubelets {
@@ -39,7 +39,7 @@ impl Kubelets {
         }
     }
 
-    /// What a kubelet that comes back does about a pod.
+    /// Continues a pod's life once its kubelet is back.
     pub(super) fn resume(&mut self, ctx: &mut ClusterContext, pod: &PodView) {
         let Some(object) = ctx.cache.get(Kind::Pod, &pod.key).cloned() else { return };
         if pod.terminating {
@@ -120,7 +120,7 @@ fn plan_end(ctx: &mut ClusterContext, pod: &PodView, object: &Value) {
     ctx.queue.push_after(delay, Work::EndPod(pod.key.clone(), pod.uid.clone()));
 }
 
-/// How long a pod runs that ends by itself.
+/// Run time of a pod that ends by itself; none for others.
 fn run_time(ctx: &ClusterContext, key: &Key) -> Option<Duration> {
     let object = ctx.cache.get(Kind::Pod, key)?;
     if object["spec"]["restartPolicy"].as_str().is_none_or(|p| p == "Always") {

@@ -1,5 +1,5 @@
-//! What an instance's user data tells its kubelet, in the forms of EKS's images: `bootstrap.sh` arguments (AL2), a
-//! NodeConfig (AL2023), TOML settings (Bottlerocket). Of several MIME parts the later ones win.
+//! Kubelet settings in an instance's user data, in the forms of EKS's images: `bootstrap.sh` arguments (AL2), a NodeConfig
+//! (AL2023), TOML settings (Bottlerocket). Of several MIME parts the later ones win.
 
 use std::collections::BTreeMap;
 

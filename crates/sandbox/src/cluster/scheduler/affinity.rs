@@ -8,7 +8,7 @@ use super::state::{CountedPods, SchedulerState, Slot};
 /// kube-scheduler's `hardPodAffinityWeight`: a required affinity of a pod that is there draws newcomers a little.
 const HARD_WEIGHT: i64 = 1;
 
-/// What the filters ask, with the pods of each domain counted.
+/// Affinity rules for a pod, with the pods of each domain counted.
 #[derive(Debug)]
 pub(crate) struct AffinityPlan {
     /// A term of affinity: the key, and whether a domain has a pod that all terms speak of.
@@ -40,7 +40,7 @@ impl AffinityPlan {
         Self { with, first, against, kept_off: kept_off(state, class) }
     }
 
-    /// Why the node does not do, if it does not.
+    /// The reason for which the node is refused, if it is.
     pub(crate) fn judge(&self, node: &NodeInfo) -> Option<FilterReason> {
         let lies_in = |(key, domains): &(usize, Vec<bool>)| node.domains[*key].is_some_and(|d| domains[d]);
         let labelled = || self.with.iter().all(|(key, _)| node.domains[*key].is_some());
@@ -54,7 +54,7 @@ impl AffinityPlan {
     }
 }
 
-/// Which domains of the term's key have a pod that the counter counts.
+/// For each domain of the term's key, whether it has a pod that the counter counts.
 fn occupied(state: &mut SchedulerState, term: &PodTerm, counter: usize) -> (usize, Vec<bool>) {
     let key = state.topology_key(&term.key);
     let mut domains = vec![false; state.topology.size(key)];

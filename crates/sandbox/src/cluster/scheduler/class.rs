@@ -9,7 +9,7 @@ use super::resources::{ResourceAmounts, ResourceColumns};
 use super::selector::{Expression, Labels, PodSelector, SelectorTerm};
 use super::spec::{PodSpec, SpecHostPort};
 
-/// What scheduling can see of a pod.
+/// Everything of a pod that scheduling can see.
 #[derive(Debug)]
 pub(crate) struct PodClass {
     pub namespace: String,
@@ -71,7 +71,7 @@ impl Namespaces {
     }
 }
 
-/// What a class is made from besides the spec: what the scheduler looks up elsewhere.
+/// Facts beside the spec that a class is made from, which the scheduler looks up elsewhere.
 pub(crate) struct Surroundings<'a> {
     pub namespace: &'a str,
     pub labels: &'a Labels,
@@ -134,7 +134,7 @@ impl PodClass {
             && self.required_nodes.as_ref().is_none_or(|terms| terms.iter().any(|t| t.matches(node_name, labels)))
     }
 
-    /// Whether other pods' places can decide over this one's.
+    /// True if other pods' places can decide over this one's.
     pub(crate) fn looks_at_pods(&self) -> bool {
         !(self.hard_spread.is_empty() && self.affinity.is_empty() && self.anti_affinity.is_empty())
     }
@@ -172,7 +172,7 @@ impl PodTerm {
         Namespaces::These(names)
     }
 
-    /// Whether a pod with these labels in this namespace is one that the term speaks of.
+    /// True if the term speaks of a pod with these labels in this namespace.
     pub(crate) fn means(&self, namespace: &str, labels: &Labels) -> bool {
         self.namespaces.contain(namespace) && self.selector.matches(labels)
     }

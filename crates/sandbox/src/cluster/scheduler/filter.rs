@@ -1,4 +1,4 @@
-//! Which nodes a pod can go to, and why not to the others: kube-scheduler's filters in their order.
+//! Filters of kube-scheduler in their order: nodes that a pod can go to, and the reasons against the others.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +23,7 @@ pub(crate) struct Asking<'a> {
     pub priority: i32,
 }
 
-/// Why a node does not do. Its text is kube-scheduler's.
+/// A reason for which a node is refused. Its text is kube-scheduler's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FilterReason {
     Unschedulable,
@@ -69,7 +69,7 @@ impl fmt::Display for FilterReason {
     }
 }
 
-/// What depends on class and node alone, not on where pods are.
+/// The verdict that depends on class and node alone, not on where pods are.
 #[derive(Clone, Debug)]
 pub(crate) struct Static {
     /// The first of the static filters that refuses the node.
@@ -84,7 +84,7 @@ pub(crate) struct Static {
     pub disliked: i64,
 }
 
-/// How many nodes were refused, by reason.
+/// Numbers of refused nodes, by reason.
 #[derive(Debug, Default)]
 pub(crate) struct Diagnosis {
     nodes: usize,
@@ -136,7 +136,7 @@ fn tolerates_unschedulable(class: &PodClass) -> bool {
     super::node::tolerates(&class.tolerations, &taint)
 }
 
-/// What is worked out once for a pod before the nodes are looked at.
+/// Rules that are worked out once for a pod before the nodes are looked at.
 #[derive(Debug)]
 pub(crate) struct FilterPlan {
     pub class: Rc<PodClass>,
@@ -171,7 +171,7 @@ impl FilterPlan {
         if found.is_empty() { Err(diagnosis) } else { Ok(found) }
     }
 
-    /// Whether one node passes every filter.
+    /// True if one node passes every filter.
     pub(crate) fn is_feasible(&self, state: &SchedulerState, id: ClassId, slot: Slot, pod: Asking<'_>) -> bool {
         let node = state.nodes[slot].as_ref();
         node.is_some_and(|node| self.passes(state, id, slot, node, pod, &mut Diagnosis::default()))

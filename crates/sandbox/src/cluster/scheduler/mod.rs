@@ -282,7 +282,7 @@ fn default_selector(cache: &ClusterCache, namespace: &str, labels: &Labels, pod:
     (!selector.is_everything()).then_some(selector)
 }
 
-/// Whether the pod is for this scheduler and free to be scheduled.
+/// True if the pod is for this scheduler and free to be scheduled.
 fn is_ours(pod: &Value) -> bool {
     let spec = &pod["spec"];
     spec["schedulerName"].as_str().is_none_or(|name| name == NAME)

@@ -32,7 +32,7 @@ pub(crate) struct NodeInfo {
     pub version: u64,
 }
 
-/// What of a Node object matters here.
+/// Fields of a Node object that matter here.
 #[derive(Debug, Default, Deserialize, PartialEq)]
 #[serde(default)]
 pub(crate) struct NodeObject {
@@ -107,12 +107,12 @@ impl NodeInfo {
     }
 }
 
-/// Whether one of the tolerations covers the taint.
+/// True if one of the tolerations covers the taint.
 pub(crate) fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
     tolerations.iter().any(|t| covers(t, taint))
 }
 
-/// Whether a toleration covers a taint: an empty key with `Exists` covers all, an empty effect every effect.
+/// True if a toleration covers a taint: an empty key with `Exists` covers all, an empty effect every effect.
 pub(crate) fn covers(toleration: &Toleration, taint: &Taint) -> bool {
     let text = |s: &Option<String>| s.clone().unwrap_or_default();
     let (key, effect) = (text(&toleration.key), text(&toleration.effect));

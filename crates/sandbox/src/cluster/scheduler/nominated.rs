@@ -32,7 +32,7 @@ pub(crate) struct Nominated {
     by_node: BTreeMap<String, BTreeSet<Key>>,
 }
 
-/// What a node has no room for beside the pods on it: what pods nominated to it take.
+/// Room of a node that is taken: by the pods on it and by pods nominated to it.
 #[derive(Debug, Default)]
 pub(crate) struct KeptRoom {
     pub used: ResourceAmounts,
@@ -76,7 +76,7 @@ impl Nominated {
 }
 
 impl SchedulerState {
-    /// What of a node is taken for a pod of this priority, if pods are nominated to the node that it has to leave room for.
+    /// Room of a node that is taken for a pod of this priority, if pods are nominated to the node that it has to leave room for.
     pub(crate) fn kept_room(&self, node: &NodeInfo, pod: &Key, priority: i32) -> Option<KeptRoom> {
         let mut kept: Option<KeptRoom> = None;
         for id in self.nominated.beside(&node.name, pod, priority) {

@@ -1,4 +1,4 @@
-//! What the scheduler makes of a change: whom it lets try again, and what it counts.
+//! The scheduler's reaction to a change: the pods that may try again, and the counts.
 
 use serde_json::Value;
 use tokio::time::Instant;

@@ -88,7 +88,7 @@ impl ResourceAmounts {
             .map(|(column, _)| column)
     }
 
-    /// Whether all that is asked for is left.
+    /// True if all requested amounts are left.
     pub(crate) fn fits(&self, used: &Self, allocatable: &Self) -> bool {
         self.lacking(used, allocatable).next().is_none()
     }

@@ -1,4 +1,4 @@
-//! Which of the feasible nodes is best: kube-scheduler's default scores and weights.
+//! Scores of the feasible nodes: kube-scheduler's defaults and weights.
 //!
 //! Every feasible node is scored (kube-scheduler looks at a sample in clusters of 100 nodes and more), and of several
 //! best ones the seed chooses.
@@ -69,7 +69,7 @@ fn least_allocated(class: &PodClass, node: &NodeInfo) -> i64 {
     if shares.is_empty() { 0 } else { shares.iter().sum::<i64>() / shares.len() as i64 }
 }
 
-/// How alike the used shares of CPU and memory are: their standard deviation taken from 1.
+/// Similarity of the used shares of CPU and memory: their standard deviation taken from 1.
 fn balanced(class: &PodClass, node: &NodeInfo) -> i64 {
     let share = |column| {
         let allocatable = node.allocatable.get(column) as f64;

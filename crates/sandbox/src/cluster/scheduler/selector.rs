@@ -102,7 +102,7 @@ impl PodSelector {
         !self.nothing && self.expressions.iter().all(|e| e.matches(labels.get(&e.key).map(String::as_str)))
     }
 
-    /// Whether the selector asks for nothing, so that it matches every object.
+    /// True if the selector asks for nothing, so that it matches every object.
     pub(crate) fn is_everything(&self) -> bool {
         !self.nothing && self.expressions.is_empty()
     }

@@ -98,8 +98,8 @@ impl PodSpec {
         pod.get("spec").and_then(|spec| Self::deserialize(spec).ok()).unwrap_or_default()
     }
 
-    /// What the pod takes of a node: the larger of its containers with their sidecars and of each init container
-    /// with the sidecars before it, plus overhead; pod-level requests replace the sum (KEP-753, KEP-2837).
+    /// Requests of the pod on a node: the larger of its containers with their sidecars and of each init container with the
+    /// sidecars before it, plus overhead; pod-level requests replace the sum (KEP-753, KEP-2837).
     pub(crate) fn requests(&self, names: &mut ResourceColumns) -> ResourceAmounts {
         let mut total = self.sum(|c| names.parse_amounts(&c.resources.requests()));
         if let Some(level) = &self.resources {

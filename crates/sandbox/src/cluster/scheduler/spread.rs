@@ -34,7 +34,7 @@ impl SpreadPlan {
         Self(rules.collect())
     }
 
-    /// Why the node does not do, if it does not.
+    /// The reason for which the node is refused, if it is.
     pub(crate) fn judge(&self, node: &NodeInfo) -> Option<FilterReason> {
         self.0.iter().find_map(|rule| {
             let Some(domain) = node.domains[rule.key] else { return Some(FilterReason::SpreadLabel) };

@@ -1,4 +1,4 @@
-//! What the scheduler knows: nodes, classes of pods, where each pod is, and counts of pods that selectors mean.
+//! The scheduler's state: nodes, classes of pods, where each pod is, and counts of pods that selectors mean.
 //!
 //! Counts are kept up as pods come and go, so that a spread or affinity rule is judged in one pass over the nodes,
 //! never over the pods.
@@ -29,7 +29,7 @@ struct Counter {
     total: u64,
 }
 
-/// What a counter counts.
+/// The pods that a counter counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CountedPods {
     /// All of these must mean the pod.
@@ -77,7 +77,7 @@ pub(crate) struct SchedulerState {
     /// Classes with terms about other pods, which may speak of a newcomer.
     pub opinionated: Vec<ClassId>,
     pub namespace_labels: BTreeMap<String, Labels>,
-    /// How many volumes each node can attach.
+    /// Number of volumes that each node can attach.
     volume_limits: BTreeMap<String, usize>,
     /// Raised with whatever may change an answer.
     pub version: u64,
@@ -99,7 +99,7 @@ impl TopologyValues {
         self.0.iter_mut().map(index).collect()
     }
 
-    /// How many values a key has had.
+    /// Number of values that a key has had.
     pub(crate) fn size(&self, key: usize) -> usize {
         self.0.get_index(key).map_or(0, |(_, values)| values.len())
     }

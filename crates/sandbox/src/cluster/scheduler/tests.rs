@@ -35,7 +35,7 @@ fn class(state: &mut SchedulerState, app: usize) -> ClassId {
     })
 }
 
-/// What happens: a node comes or goes, a pod is placed, begins to go, or is gone; somebody asks for a count.
+/// An event: a node comes or goes, a pod is placed, begins to go, or is gone; somebody asks for a count.
 #[derive(Clone, Debug)]
 enum Step {
     Node(usize),

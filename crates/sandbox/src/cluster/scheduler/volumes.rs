@@ -1,4 +1,4 @@
-//! What a pod's claims ask of a node: VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits.
+//! Demands of a pod's claims on a node: VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits.
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use crate::cluster::cache::{CachedObject, ClusterCache, Key};
 use crate::cluster::kind::Kind;
 use crate::cluster::quantity;
 
-/// What the claims of a pod ask.
+/// Demands of a pod's claims.
 #[derive(Debug, Default)]
 pub(crate) struct VolumePlan {
     /// For each volume that is there and bound to some place: where.
@@ -46,7 +46,7 @@ impl Delayed {
 }
 
 impl VolumePlan {
-    /// What the class's claims ask, or why no node would do.
+    /// The demands of the class's claims, or the reason for which no node would do.
     pub(crate) fn new(cache: &ClusterCache, state: &SchedulerState, class: &PodClass) -> Result<Self, String> {
         let mut plan = Self::default();
         for name in &class.claims {
@@ -89,7 +89,7 @@ impl VolumePlan {
         Ok(())
     }
 
-    /// Why the node does not do, if it does not.
+    /// The reason for which the node is refused, if it is.
     pub(crate) fn judge(&self, node: &NodeInfo) -> Option<FilterReason> {
         if self.in_use {
             return Some(FilterReason::ClaimInUse);
@@ -130,8 +130,8 @@ fn node_terms(volume: &CachedObject) -> Vec<SelectorTerm> {
         .collect()
 }
 
-/// Where the labels of a volume put it, beside its node affinity (kube-scheduler's `VolumeZone`): several values are parted
-/// by `__`, and the keys of old mean those that followed them.
+/// Places that a volume's labels allow, beside its node affinity (kube-scheduler's `VolumeZone`): several values are parted by
+/// `__`, and the keys of old mean those that followed them.
 fn zones(volume: &CachedObject) -> Vec<SelectorTerm> {
     let stable = |key: &str| match key {
         "topology.kubernetes.io/zone" | "failure-domain.beta.kubernetes.io/zone" => Some("topology.kubernetes.io/zone"),
@@ -172,7 +172,7 @@ fn allowed(class: &CachedObject) -> Vec<SelectorTerm> {
     class["allowedTopologies"].as_array().into_iter().flatten().map(term).collect()
 }
 
-/// Whether a volume that is free could be bound to the claim.
+/// True if a volume is free and could be bound to the claim.
 fn would_do(volume: &Value, claim: &Value, class: &str) -> bool {
     let size = |text: &Value| text.as_str().and_then(|t| quantity::parse("storage", t)).unwrap_or(0);
     let modes = |o: &Value| Vec::<String>::deserialize(&o["spec"]["accessModes"]).unwrap_or_default();

@@ -112,7 +112,7 @@ impl Rig {
         self.api.list(&api::PODS)
     }
 
-    /// Where each pod is; empty where nowhere.
+    /// The node of each pod; empty where it has none.
     fn places(&self) -> BTreeMap<String, String> {
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
         self.pods().iter().map(|p| (text(&p["metadata"]["name"]), text(&p["spec"]["nodeName"]))).collect()
@@ -130,7 +130,7 @@ impl Rig {
         self.places().values().filter(|node| !node.is_empty()).count()
     }
 
-    /// What the pod's condition says of why it waits.
+    /// The reason for which the pod waits, from its condition.
     fn why(&self, pod: &str) -> String {
         let pod = self.get(&api::PODS, pod);
         super::pod::condition(&pod, "PodScheduled").map_or("", |c| c["message"].as_str().unwrap_or_default()).to_owned()

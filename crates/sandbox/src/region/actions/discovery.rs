@@ -1,4 +1,4 @@
-//! What a node class resolves: zones, subnets, security groups, VPCs, images.
+//! Actions that a node class is resolved by: zones, subnets, security groups, VPCs, images.
 
 use dovetail_cloud::catalogue::Zone;
 

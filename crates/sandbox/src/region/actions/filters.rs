@@ -26,7 +26,7 @@ impl Filters {
         form.list("Filter").map(one).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether a resource with these tags passes them all. `tag:KEY`, `tag-key` and `tag-value` are known to all.
+    /// True if a resource with these tags passes them all. `tag:KEY`, `tag-key` and `tag-value` are known to all.
     pub fn pass(&self, resource: &impl Filterable, tags: Option<&Tags>) -> Result<bool, AwsError> {
         for (name, wanted) in &self.0 {
             let has = match of_tags(name, tags) {

@@ -21,7 +21,7 @@ struct Pool {
     priority: f64,
 }
 
-/// What became of the pools that were tried.
+/// Instances launched and errors met, by the pools that were tried.
 #[derive(Default)]
 struct Outcome {
     launched: Vec<(usize, Vec<String>)>,
@@ -94,7 +94,7 @@ pub(crate) fn create(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> 
 enum Silence {
     /// Nothing is launched.
     Nothing,
-    /// What is launched is not told.
+    /// The answer names none of the launched instances.
     Untold,
 }
 
@@ -114,7 +114,7 @@ impl Silence {
     }
 }
 
-/// How many instances of which capacity type.
+/// Numbers of instances wanted, by capacity type.
 struct Wanted {
     on_demand: usize,
     spot: usize,
@@ -145,7 +145,7 @@ impl Wanted {
         let (on_demand, spot) = (on_demand.unwrap_or(0), spot.unwrap_or(0));
         match target.text("DefaultTargetCapacityType") {
             Some("spot") => Ok(Self { on_demand, spot: spot + rest }),
-            // How a reservation is launched into is for the reservation to say.
+            // The reservation decides how it is launched into.
             None | Some("on-demand" | "capacity-block" | "reserved-capacity") => {
                 Ok(Self { on_demand: on_demand + rest, spot })
             }
@@ -248,7 +248,7 @@ impl Strategy {
     }
 }
 
-/// How deep a spot pool is, 0 to 1: made up from the seed, the type and the zone.
+/// Depth of a spot pool, 0 to 1: made up from the seed, the type and the zone.
 fn depth(seed: u64, spec: &Spec, zone: Option<String>) -> f64 {
     let name = format!("{seed}/{}/{}", spec.instance_type, zone.unwrap_or_default());
     fastrand::Rng::with_seed(ids::fnv(&name)).f64()

@@ -124,7 +124,7 @@ fn state_xml(name: &str, state: InstanceState, xml: &mut Xml) {
     });
 }
 
-/// Why an instance is in its state: of what a user does EC2 tells the time.
+/// The reason for an instance's state: EC2 adds the time where a user caused it.
 fn transition_reason(i: &RegionInstance, message: &str) -> String {
     match i.ended.filter(|_| i.state_reason == Some(BY_USER)) {
         Some(at) => format!("User initiated ({} GMT)", at.strftime("%Y-%m-%d %H:%M:%S")),

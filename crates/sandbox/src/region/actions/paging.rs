@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::region::wire::error::AwsError;
 
-/// What of a list a request wants.
+/// The page of a list that a request wants.
 #[derive(Debug)]
 pub(crate) struct ResultPage {
     after: Option<String>,

@@ -237,7 +237,7 @@ fn item_xml(xml: &mut Xml, item: &FormNode) {
 }
 
 impl Cx<'_> {
-    /// What was answered to this client token before.
+    /// The earlier answer to this client token.
     ///
     /// # Errors
     /// When the parameters were others then.

@@ -9,7 +9,7 @@ use crate::region::config::ACCOUNT;
 use crate::region::ids;
 use crate::region::wire::error::AwsError;
 
-/// When the cluster was made: a month before virtual time starts.
+/// Creation time of the cluster: a month before virtual time starts.
 const CREATED: i64 = 1_764_579_600;
 
 /// Carries out an action of EKS.

@@ -64,7 +64,7 @@ impl Iam {
         }
     }
 
-    /// Whether EC2 can launch with this profile: it exists and has a role.
+    /// True if EC2 can launch with this profile: it exists and has a role.
     pub fn can_launch_with(&self, profile: &str) -> bool {
         self.profiles.get(profile).is_some_and(|profile| profile.role.is_some())
     }

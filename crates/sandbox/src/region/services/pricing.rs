@@ -71,7 +71,7 @@ fn family_of(info: &InstanceTypeInfo) -> &'static str {
     if info.bare_metal { "Compute Instance (bare metal)" } else { "Compute Instance" }
 }
 
-/// What an entry's product says of itself; [`Entry::attribute`] has the values.
+/// Names of the attributes in an entry's product; [`Entry::attribute`] has the values.
 const ATTRIBUTES: [&str; 20] = [
     "servicecode",
     "servicename",

@@ -12,7 +12,7 @@ use crate::region::wire::xml::Xml;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLost;
 
-/// What an action answers.
+/// Body of an action's answer.
 #[derive(Clone, Debug)]
 pub(crate) enum AwsAnswer {
     Xml(Xml),

@@ -14,11 +14,11 @@ pub(crate) struct AwsError {
     pub status: u16,
     /// The error code as the service documents it.
     pub code: String,
-    /// What a person reads.
+    /// Sentence for people.
     pub message: String,
 }
 
-/// How a service writes answers and errors.
+/// Format of a service's answers and errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AwsProtocol {
     /// EC2's own query protocol.
@@ -53,7 +53,7 @@ impl AwsError {
         Self::new("InvalidParameterValue", message)
     }
 
-    /// What a dry run that would have worked answers.
+    /// The answer to a dry run that would have worked.
     pub fn dry_run() -> Self {
         Self::new("DryRunOperation", "Request would have succeeded, but DryRun flag is set.").with_status(412)
     }

@@ -18,7 +18,7 @@ use crate::region::{
     services::sts,
 };
 
-/// How long a caller without a time-out of its own waits for what never comes.
+/// Longest wait of a caller without a time-out of its own for an answer that never comes.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
 /// A call on its way.
@@ -120,7 +120,7 @@ impl Region {
         }
     }
 
-    /// When, and in which term, a launch was sent: it may be on its way for long.
+    /// Time and term in which a launch was sent: it may be on its way for long.
     fn start_of(&self, who: &Caller, call: &AwsCall) -> Option<(&'static str, Value)> {
         let log = &self.shared.log;
         let micros = (log.seconds() * 1e6).round() / 1e6;
@@ -174,7 +174,7 @@ impl Cx<'_> {
         }
     }
 
-    /// What such a request takes as a rule, give or take a quarter: of the order that AWS shows, on the quick side.
+    /// Usual time that such a request takes, give or take a quarter: of the order that AWS shows, on the quick side.
     fn usual_latency(&mut self, call: &AwsCall) -> Duration {
         let dry_run = is_dry_run(call);
         let millis = match (call.api, call.action.as_str()) {
@@ -196,7 +196,7 @@ fn is_dry_run(call: &AwsCall) -> bool {
     matches!(&call.parameters, Parameters::Form(form) if form.flag("DryRun"))
 }
 
-/// How the log calls a request: a launch that is not carried out is none.
+/// Name of a request in the log: a launch that is not carried out is none.
 fn call_name(call: &AwsCall) -> String {
     let launch = matches!(call.action.as_str(), "CreateFleet" | "RunInstances");
     if launch && is_dry_run(call) { format!("{} (dry run)", call.action) } else { call.action.clone() }

@@ -88,7 +88,7 @@ impl Xml {
         self
     }
 
-    /// What was written.
+    /// The text written so far.
     pub fn as_str(&self) -> &str {
         &self.text
     }
