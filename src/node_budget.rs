@@ -23,7 +23,7 @@ impl NodeBudget {
         found.ok_or_else(|| "allowed: a number of nodes, or a percentage up to 100%".to_owned())
     }
 
-    /// The count that it comes to among so many nodes.
+    /// Number of nodes that the budget allows among `nodes`.
     pub fn count_among(self, nodes: usize) -> usize {
         match self {
             Self::Nodes(count) => count,

@@ -62,7 +62,7 @@ enum Kind {
 }
 
 impl ConnectionPlaces {
-    /// Nobody is connected.
+    /// No connections.
     pub fn new(node: Option<IpAddr>) -> Self {
         Self::within(node, Bounds::default())
     }

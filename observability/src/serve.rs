@@ -32,9 +32,9 @@ use crate::places::{Bounds, ConnectionPlaces};
 
 /// Time that a client may take to say what it wants.
 pub(crate) const HEADERS_WITHIN: Duration = Duration::from_secs(5);
-/// A connection on which no byte passes for so long is closed: a client that does not take its answer.
+/// Time without a byte after which a connection is closed: its client does not take its answer.
 const STILL_FOR: Duration = Duration::from_secs(30);
-/// A connection takes no more requests after so long: it ends with the answer that is under way.
+/// Time after which a connection takes no more requests: it ends with the answer that is under way.
 const LASTS: Duration = Duration::from_secs(300);
 /// Most bytes read of a connection before somebody takes it.
 const READ_MOST: usize = 16 << 10;
@@ -359,7 +359,7 @@ mod tests {
 
     use super::*;
 
-    /// A service that answers after so long.
+    /// A service that answers after this time.
     fn slow(seconds: u64) -> impl Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible> {
         service_fn(move |_| async move {
             sleep(Duration::from_secs(seconds)).await;

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// Times that the command took.
 pub struct Times {
-    /// From the problem as deserialised to the finished packing.
+    /// Time from the problem as deserialised to the finished packing.
     pub solve: Duration,
     /// Reading and deserialising.
     pub load: Duration,

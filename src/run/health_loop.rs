@@ -20,7 +20,7 @@ const EVERY: Duration = Duration::from_secs(2);
 const VIEW_EVERY: u64 = 5;
 /// Longest wait for all answers.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
-/// Without an answer for so long the replica is dead.
+/// Time without an answer after which the replica counts as dead.
 pub const DEAD_AFTER: Duration = Duration::from_secs(60);
 
 /// Beats while the replica runs.

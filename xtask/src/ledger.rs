@@ -18,14 +18,14 @@ const NOISE: f64 = 3.0;
 /// Rows of the lists of the slowest.
 const SLOWEST: usize = 10;
 
-/// Something that ran.
+/// A step that has run.
 pub struct Entry {
     pub name: String,
     pub wall: Duration,
     pub cpu: Option<Duration>,
 }
 
-/// All that ran so far.
+/// Ledger of all steps so far.
 #[derive(Default)]
 pub struct Ledger {
     entries: Vec<Entry>,

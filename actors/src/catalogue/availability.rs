@@ -38,7 +38,7 @@ pub struct Keeping {
     unread: bool,
     /// A read or a write is on its way.
     busy: bool,
-    /// That it cannot be written has been said in this term.
+    /// True once this term has reported that it cannot be written.
     said: bool,
 }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// For how long a measured lag counts.
+/// Time that a measured lag counts.
 const REMEMBERED: Duration = Duration::from_secs(600);
 /// Most writes that are tracked; the oldest tell the most.
 const MOST: usize = 1000;
-/// A write that is not shown for so long says nothing any more: its object may be gone.
+/// Time after which a write that the watch has not shown is ignored: its object may be gone.
 const GIVEN_UP: Duration = Duration::from_secs(300);
 
 /// The lag of a watch. Times are monotonic.

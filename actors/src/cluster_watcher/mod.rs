@@ -276,7 +276,7 @@ impl ClusterWatcher {
         }
     }
 
-    /// Until when kube-scheduler may bind a pod to a node that is ready (core spec 0.4, "nominated").
+    /// Time until which kube-scheduler may bind a pod to a node that is ready (core spec 0.4, "nominated"). Monotonic.
     ///
     /// Where the watches are late, as much longer: a pod that is not shown to be bound is judged before it is planned anew.
     fn patience(&self) -> Duration {

@@ -23,7 +23,7 @@ use crate::telemetry::log_event::LogEvent;
 const LONG: Duration = Duration::from_secs(60);
 /// Most pods that get an event in one outage that nothing is planned for them.
 const MOST_PODS: usize = 200;
-/// Objects that cannot be read are named in the state, so many of them.
+/// Most unreadable objects that the state names.
 const MOST_LISTED: usize = 50;
 
 /// A watch that fails.

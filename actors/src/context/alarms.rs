@@ -80,7 +80,7 @@ mod tests {
         }
     }
 
-    /// Sets the alarm of a key in so many seconds.
+    /// Sets the alarm of a key, with its delay in seconds.
     #[derive(Message)]
     #[rtype(result = "()")]
     struct Set(&'static str, u64);

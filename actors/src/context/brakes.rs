@@ -27,7 +27,7 @@ struct Brake {
     backoff: Backoff,
     /// The object's generation when its write failed.
     generation: Option<i64>,
-    /// Until when it is left alone. Monotonic.
+    /// Time until which it is not written. Monotonic.
     until: Duration,
 }
 

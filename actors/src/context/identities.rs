@@ -14,7 +14,7 @@ pub trait Identities: Send + Sync {
     /// True if a client that trusts its authority accepts it at that time for each of these names.
     fn is_sound(&self, identity: &ServingIdentity, names: &[String], now: Timestamp) -> bool;
 
-    /// From the next connection on it is served.
+    /// Serves this certificate from the next connection on.
     ///
     /// # Errors
     /// Why it cannot be.

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 use tower::service_fn;
 
-/// A watch that has been asked for again, and has not failed for so long, runs: it says nothing where nothing has changed.
+/// Time without failure after which a watch that was requested again counts as running: it is silent while nothing changes.
 pub const RUNS: Duration = Duration::from_secs(1);
 
 /// Knowledge of one replica about outages of the API server; clones share it.
@@ -36,7 +36,7 @@ struct Known {
 struct State {
     /// A call has gone unanswered, and none has been answered since.
     on: bool,
-    /// Since when the last one is over, by the monotonic clock.
+    /// End of the last outage. Monotonic.
     over_since: Option<Duration>,
 }
 

@@ -42,7 +42,7 @@ impl Refusals {
         }
     }
 
-    /// Nobody asks for it any more, as what it is about is gone: its words end with this.
+    /// Forgets the requests whose words end with this, as the object that they are about is gone.
     pub fn forget(&mut self, about: &str) {
         self.0.retain(|what| !what.ends_with(about));
     }

@@ -106,7 +106,7 @@ impl Disruptor {
         all
     }
 
-    /// Nothing is launched of what was planned.
+    /// Reports that none of the planned claims is made.
     fn not_made(&self, orders: Vec<LaunchOrder>) {
         for order in orders {
             self.env.post(&self.links.cluster, Wrote::NotMade(order.claim.name_any()));

@@ -54,7 +54,7 @@ pub(super) struct ConsolidationState {
 }
 
 impl ConsolidationState {
-    /// Nothing yet; a pod that was moved to save money rests for so long.
+    /// State at the start of a term; a pod that was moved to save money stays for the time `rest`.
     pub fn new(solver: Arc<dyn Solver>, rest: SignedDuration) -> Self {
         Self {
             solver,

@@ -23,7 +23,7 @@ use crate::telemetry::log_event::{LogEvent, Names};
 
 /// Minimum time between two events that say that a Node is not repaired (core spec 7.2).
 const REPAIR_REPEAT_INTERVAL: Duration = Duration::from_secs(900);
-/// That a class's images change by themselves is reported once for each new image.
+/// Minimum time between two reports that a class's images change by themselves; each new image is reported once.
 const UNPINNED_REPEAT_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Kinds of disruption that are switched on.

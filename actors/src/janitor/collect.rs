@@ -50,7 +50,7 @@ pub struct CollectionPass {
     pub networks: Arc<Networks>,
     /// Living instances of ours that neither a NodeClaim nor a Node has.
     pub unclaimed: Vec<UnclaimedInstances>,
-    /// Until when the brakes are released, as it is written.
+    /// Time until which the brakes are released, as written.
     pub until: String,
     /// Error of the written release, if it is invalid.
     pub release: Result<(), String>,

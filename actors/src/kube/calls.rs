@@ -58,7 +58,7 @@ impl CallError {
     }
 }
 
-/// Refusals of which an API server that has just started cannot be sure are taken for an answer after so many.
+/// Number of refusals in a row after which one counts: an API server that has just started cannot be sure of them.
 pub const BELIEVED: u32 = 6;
 
 /// Outcome of one attempt.
@@ -174,7 +174,7 @@ impl Calls {
         }
     }
 
-    /// The API server has answered that it will not have the call, after so many failures.
+    /// Handles the API server's refusal of a call, after this many failures.
     fn refused(&self, error: CallError, what: &str, failures: u32) -> CallError {
         tell_answered(&self.env, what, failures);
         // A newer term has begun: the API server knows it before we do.
@@ -270,7 +270,7 @@ mod tests {
         runtime.block_on(test);
     }
 
-    /// Refuses so many times, and answers from then on.
+    /// Makes a call that is refused `times` times and succeeds then.
     async fn refused(times: u32, code: u16, message: &str) -> Result<u32, CallError> {
         let asked = Cell::new(0);
         let call = || async {

@@ -26,7 +26,7 @@ pub struct NodeClaimApi {
 }
 
 impl NodeClaimApi {
-    /// By these calls.
+    /// Access to NodeClaims by these calls.
     pub fn new(calls: Calls) -> Self {
         let api = LenientApi::all(calls.client.clone());
         Self { calls, api }

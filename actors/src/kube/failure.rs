@@ -20,13 +20,13 @@ pub struct KubeFailure {
 /// Kinds of errors, by their meaning for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// Nothing: the server is away, has too much to do, or has just started. It is to be asked again.
+    /// The error says nothing: the server is away, has too much to do, or has just started. The request is to be repeated.
     Away,
     /// The authorizer forbids it, or does not know all roles yet.
     Forbidden,
     /// There is no such object.
     Missing,
-    /// Nothing of its kind is served, or not the API server has answered.
+    /// No such kind is served, or somebody else than the API server has answered.
     NotServed,
     /// The object has changed since it was read, or another has its name.
     Conflict,

@@ -17,7 +17,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// By these calls.
+    /// Access to Nodes by these calls.
     pub fn new(calls: Calls) -> Self {
         let api = LenientApi::all(calls.client.clone());
         Self { calls, api }

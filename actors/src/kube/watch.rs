@@ -21,11 +21,11 @@ use crate::telemetry::log_event::LogEvent;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Longest wait for the next part of a list: a server that is gone without a word says nothing for ever.
 const LISTED_WITHIN: Duration = Duration::from_secs(60);
-/// A server ends a watch after so long (timeoutSeconds), in seconds; kube-runtime gives up one that says nothing for five more. What
-/// passes connections on often forgets those that are idle for a minute, and tells neither side.
+/// Seconds after which a server ends a watch (timeoutSeconds); kube-runtime gives up one that says nothing for five more. Proxies
+/// often forget connections that are idle for a minute, and tell neither side.
 const WATCHED_FOR: u32 = 50;
-/// A watch that has not failed for so long since the last failure runs: one that goes on says nothing where nothing has changed. Longer
-/// than an attempt takes that nobody answers.
+/// Time without failure after which a watch runs: one that continues says nothing while nothing changes. It is longer than an
+/// attempt that nobody answers.
 const RAN: Duration = Duration::from_secs(90);
 /// Refusals in a row after which a watch that goes on where it was lists anew: where it was is what is refused.
 const REFUSED_TOO_OFTEN: u32 = 3;
@@ -35,7 +35,7 @@ const WORTH_TELLING: u32 = 3;
 /// Name in log lines for everything that cannot reach the API server.
 const EVERYTHING: &str = "watching the cluster";
 
-/// Tells that something has failed so often in a row, where that is worth telling.
+/// Reports that something has failed this many times in a row, if the number is worth a line.
 pub fn tell_failed(env: &Env, what: &str, failures: u32, error: &str) {
     if failures == WORTH_TELLING || (failures > WORTH_TELLING && env.outage.fails_otherwise(what)) {
         env.emit(LogEvent::Retrying { what: what.to_owned(), error: error.to_owned() });
@@ -51,14 +51,14 @@ pub fn tell_failure(env: &Env, what: &str, failures: u32, error: &str, unreached
     }
 }
 
-/// The API server has answered after so many failures, though not as was asked: the end of an outage is told, where it was told of.
+/// Ends the report of an outage, if there was one: the API server has answered after this many failures, though not as was asked.
 pub fn tell_answered(env: &Env, what: &str, failures: u32) {
     if env.outage.reached(what) == Some(true) {
         env.emit(LogEvent::Recovered { what: EVERYTHING.to_owned(), attempts: failures.saturating_add(1) });
     }
 }
 
-/// Tells that it goes on after so many failures, where those were told of.
+/// Reports the recovery after this many failures, if they were reported.
 pub fn tell_recovered(env: &Env, what: &str, failures: u32) {
     if failures < WORTH_TELLING {
         return;

@@ -16,7 +16,7 @@ use crate::messages::ClaimChanged;
 
 /// The first pause and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// A claim whose launches have not ended for so long is as one that was launched once.
+/// Time since its last launch after which a claim counts as launched once.
 const FORGIVEN: Duration = Duration::from_secs(600);
 
 /// Claims by name whose launches have ended well.
@@ -30,7 +30,7 @@ struct Launched {
     ended: Duration,
     /// Grows with each launch but the first.
     pauses: Option<Backoff>,
-    /// Until when it is not launched for. Monotonic.
+    /// Time until which it is not launched again. Monotonic.
     until: Duration,
     /// The claim as last shown, while it waits for `until`.
     waits: Option<Arc<NodeClaim>>,
@@ -78,7 +78,7 @@ impl Again {
 enum Wait {
     /// A pause that begins.
     For(Duration),
-    /// One that has begun.
+    /// The pause has begun before.
     Longer,
 }
 

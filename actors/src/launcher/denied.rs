@@ -27,7 +27,7 @@ const SAID_ONCE: Duration = Duration::from_secs(3600);
 
 /// Pods of a claim that are told why it is refused: its first.
 const MOST_PODS: usize = 20;
-/// Pods are told that a call is repeated when it has failed so often.
+/// Number of failures in a row at which pods are told that a call is repeated.
 const FAILURES_REPORTED: u32 = 2;
 /// Minimum time between two events at a pod about the same refusal, as for FailedScheduling.
 const REFUSAL_QUIET: Duration = Duration::from_secs(300);

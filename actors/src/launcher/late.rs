@@ -28,9 +28,9 @@ const PLANNED: Duration = Duration::from_secs(5);
 
 /// Decision on a claim that is left over.
 enum Verdict {
-    /// Somebody is expected on it: it is launched.
+    /// Pods are expected on the claim: it is launched.
     Needed,
-    /// It goes, or the term does.
+    /// The claim is gone, or the term is over.
     Gone,
     /// The claim has changed, or no answer came: decide again.
     LookAgain,

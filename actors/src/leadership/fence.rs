@@ -25,7 +25,7 @@ use crate::telemetry::log_event::LogEvent;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pauses between two attempts: an API server learns of a Lease within milliseconds; one that is away is not made worse.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
-/// An API server that has just started does not know all roles: that something is forbidden is believed after so many.
+/// Number of refusals in a row after which one counts: an API server that has just started does not know all roles.
 const BELIEVED: u32 = 6;
 
 /// Result of a look at the fence.

@@ -17,7 +17,7 @@ use super::{TraceContext, WorldChanged};
 pub struct InstanceTypesFor {
     /// Classes as the API server has them now; each is answered under its name.
     pub classes: Vec<Arc<EC2NodeClass>>,
-    /// Nothing else is left: what was refused more than three minutes ago counts as available, however long that is believed.
+    /// True if no other choice is left: offerings refused more than three minutes ago then count as available.
     pub last_resort: bool,
 }
 

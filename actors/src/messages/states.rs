@@ -123,14 +123,14 @@ pub struct ClusterWatcherState {
     pub watches_failing: BTreeMap<&'static str, WatchFailing>,
     /// Number of objects that cannot be read, by kind.
     pub unreadable: BTreeMap<String, usize>,
-    /// Some of them.
+    /// Some of the objects that cannot be read.
     pub unreadable_objects: Vec<UnreadableObject>,
 }
 
 /// A watch that has failed for long.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WatchFailing {
-    /// For how long, in seconds.
+    /// Time that it has failed, in seconds.
     pub seconds: u64,
     /// The last error.
     pub error: String,
@@ -157,9 +157,9 @@ pub struct CatalogueState {
     pub reads: u64,
     /// Offerings that were refused lately.
     pub unavailable: usize,
-    /// For how long on-demand prices have stood, seconds; none while those shipped stand in.
+    /// Age of on-demand prices, seconds; none while the shipped ones stand in.
     pub on_demand_age_seconds: Option<u64>,
-    /// For how long spot prices have stood, seconds; none while those on demand stand in.
+    /// Age of spot prices, seconds; none while those on demand stand in.
     pub spot_age_seconds: Option<u64>,
 }
 
@@ -168,9 +168,9 @@ pub struct CatalogueState {
 pub struct RecorderState {
     /// Events that wait to be written.
     pub waiting: usize,
-    /// Written so far.
+    /// Number of events written.
     pub written: u64,
-    /// Dropped so far.
+    /// Number of events dropped.
     pub dropped: u64,
 }
 
@@ -180,7 +180,7 @@ pub struct RecorderState {
 pub struct LeaderState {
     /// True if this replica holds the Lease.
     pub leads: bool,
-    /// In which term, where it does.
+    /// Its term, if it holds the Lease.
     pub term: Option<u64>,
     /// Holder of the Lease; empty if unknown.
     pub holder: String,
@@ -196,7 +196,7 @@ pub struct LeaderState {
 pub struct BatcherState {
     /// Pods whose window is open.
     pub in_window: usize,
-    /// Batches so far.
+    /// Number of batches so far.
     pub batches: u64,
 }
 
@@ -212,7 +212,7 @@ pub struct PackerState {
     pub handled: usize,
     /// Reasons why pods have no place, by uid.
     pub left_over: BTreeMap<String, String>,
-    /// Packings so far.
+    /// Number of packings so far.
     pub packings: u64,
     /// Classes of pods that packing fails with.
     pub failing: usize,
@@ -293,7 +293,7 @@ pub struct TerminatorState {
 pub struct InterruptionState {
     /// The queue's name; empty where there is none.
     pub queue: String,
-    /// Messages so far, by kind.
+    /// Number of messages so far, by kind.
     pub messages: Counts,
     /// Failures to read the queue.
     pub failures: u64,
@@ -316,7 +316,7 @@ pub struct DisruptorState {
     pub validating: usize,
     /// Claims that were ordered to go.
     pub asked: usize,
-    /// Claims removed so far, by reason.
+    /// Number of claims removed so far, by reason.
     pub removed: BTreeMap<&'static str, usize>,
     /// Claims whose replacements are on their way.
     pub replacing: usize,
@@ -376,7 +376,7 @@ pub struct OwnerState {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookState {
-    /// Until when the certificate counts that is served; none where none is.
+    /// End of the served certificate's validity; none if none is served.
     pub serves_until: Option<String>,
     /// Faults of the definitions, by name; known to the leader.
     pub definitions: BTreeMap<&'static str, String>,

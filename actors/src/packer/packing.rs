@@ -24,13 +24,13 @@ use crate::telemetry::measure::Measure;
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 /// Up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
-/// A class of which no pod was seen for so long after it was due is forgotten.
+/// Time after which a class that was due again, and of which no pod was seen, is forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(60 * 60);
-/// No more classes are remembered.
+/// Most classes that are remembered.
 const MOST_CLASSES: usize = 1000;
 /// Most names that a log line gives.
 const NAMES_LISTED: usize = 20;
-/// That some of a pod's preferences do not count is said once.
+/// Minimum time between two reports that some of a pod's preferences do not count.
 const SAID_ONCE: Duration = Duration::from_secs(24 * 3600);
 
 /// Packs a problem without the pods that break it, and without those of the classes that are held.

@@ -12,7 +12,7 @@ pub(super) struct Request {
     /// The batch, if one has closed.
     pub(super) batch: Option<(BTreeSet<String>, Duration)>,
     pub(super) trace: TraceContext,
-    /// Nobody asked: the trace is one of its own, unless something is found that led to it.
+    /// True for a packing without a request: its trace is one of its own, unless one is found that led to it.
     pub(super) own: bool,
     /// Traces of what was merged into it.
     pub(super) also: Vec<TraceContext>,

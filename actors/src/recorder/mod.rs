@@ -39,7 +39,7 @@ pub struct Recorder {
     rng: fastrand::Rng,
     waiting: VecDeque<(EventKey, Event)>,
     writing: bool,
-    /// Until when an event is not said again.
+    /// Time until which an event is not repeated. Monotonic.
     quiet: BTreeMap<EventKey, Duration>,
     /// Number of quiet times above which those that are over are forgotten.
     most_quiet: usize,

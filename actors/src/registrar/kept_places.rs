@@ -1,8 +1,8 @@
-//! Before a node lets pods in, the pods that it is for are nominated to it, so that kube-scheduler keeps their places. Which
-//! are, and until when, is decided by `dovetail_core::cluster_state::KeptPlace`; here it is written.
+//! Nominations of the pods that a node is for, before it lets pods in, so that kube-scheduler keeps their places. They are
+//! written here; `dovetail_core::cluster_state::KeptPlace` decides which, and for how long.
 //!
-//! Nothing waits long for that: what is not written in time, or refused, is left as it is, and kube-scheduler puts the pods
-//! where it likes.
+//! Nothing waits long for that: a nomination that is not written in time, or refused, is left as it is, and kube-scheduler puts
+//! the pods where it likes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,9 +30,9 @@ const AT_ONCE: usize = 16;
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// A node that takes longer than this to be ready has no places kept any more.
 const READY_WITHIN: SignedDuration = SignedDuration::from_secs(120);
-/// A node waits for so long at most until its pods are nominated; what failed is tried again after this time.
+/// Longest wait of a node for the nomination of its pods, and the pause before another attempt.
 const LONGEST: Duration = Duration::from_secs(2);
-/// For so long after it has joined a node may wait for others to be let in.
+/// Time after it has joined in which a node may wait for others to be let in.
 pub(super) const COMES_LAST: SignedDuration = SignedDuration::from_secs(60);
 /// Pause after the API server forbids nominations.
 const FORBIDDEN_FOR: Duration = Duration::from_secs(600);
@@ -44,7 +44,7 @@ pub(super) struct KeptPlaces {
     written: BTreeMap<String, String>,
     /// Number of refusals in a row: an API server that has just started may not know all roles yet.
     forbidden: u32,
-    /// Until when nothing is written, as it is forbidden.
+    /// Time until which nothing is written, as it is forbidden. Monotonic.
     forbidden_until: Duration,
     /// A check runs, or is scheduled.
     looking: bool,

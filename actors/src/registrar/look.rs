@@ -65,7 +65,7 @@ impl Registrar {
         lifecycle::liveness::uninitialized(claim, limit, self.env.wall())
     }
 
-    /// For how long a claim that has registered, and is not being deleted, has had no Node.
+    /// Time for which a claim that has registered, and is not being deleted, has had no Node.
     pub(super) fn nodeless_for(&mut self, claim: &NodeClaim, none: bool) -> Duration {
         let name = claim.name_any();
         let goes = claim.metadata.deletion_timestamp.is_some();

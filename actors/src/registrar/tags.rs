@@ -66,7 +66,7 @@ impl Done {
 }
 
 impl AfterRegistration {
-    /// Nothing done yet.
+    /// State at the start of a term.
     pub fn new(mut rng: fastrand::Rng) -> Self {
         Self {
             busy: false,

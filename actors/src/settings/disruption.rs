@@ -13,7 +13,7 @@ use super::parse::{ValueRefusal, number, one_of, refuse};
 /// Least saving of deleting a node for each pod that moves, in parts of a mean pod's price. A saving does not last, as load comes
 /// back. `plan --consolidate`, which looks at one moment, takes less.
 const LEAST_PER_POD: f64 = 1.5;
-/// For how long a command has to have paid for its moves, while demand does not rise (decision 050).
+/// Time in which a command has to pay for its moves, while demand does not rise (decision 050).
 const PAYBACK: Duration = Duration::from_secs(30 * 60);
 
 /// Limits that consolidation keeps to, so that a cluster comes to rest (docs/consolidation.md).

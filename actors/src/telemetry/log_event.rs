@@ -131,7 +131,7 @@ log_events! {
     FitsExisting "fits_existing" Info { pods: usize, nodes: Names } => format!("{pods} pod(s) fit on {nodes}");
     /// Pods get no node, for the same reason.
     Unschedulable "unschedulable" Error { pods: usize, names: Names, error: String } => format!("could not schedule {pods} pod(s) ({names}): {error}");
-    /// One of them.
+    /// A pod has no place.
     PodUnschedulable "pod_unschedulable" Debug { pod: String, error: String } => format!("could not schedule pod {pod}: {error}");
     /// A pod whose node is being removed fits nowhere else.
     NoPlace "no_place" Error { pod: String, error: String } => format!("no place elsewhere for pod {pod}: {error}");
@@ -232,7 +232,7 @@ log_events! {
         format!("removing nodeclaim {node_claim}{}: {reason}", if node.is_empty() { String::new() } else { format!(" and node {node}") });
     /// A claim's node may take until then.
     Deadline "termination_deadline" Info { node_claim: String, at: String } => format!("nodeclaim {node_claim} has until {at} to be drained");
-    /// Nothing new is put on a Node.
+    /// Dovetail keeps new pods off a Node.
     Cordoned "cordoned" Info { node: String, node_claim: String, reason: String } => format!("cordoned node {node}: {reason}");
     /// Its pods are to go.
     Draining "draining" Info { node: String, node_claim: String, pods: usize, reason: String } => format!("draining node {node} of {pods} pod(s): {reason}");
@@ -272,12 +272,12 @@ log_events! {
     Terminated "terminated" Info { node_claim: String, node: String, instance: String } => format!("terminated instance {instance} of nodeclaim {node_claim}");
     /// A Node is gone.
     NodeDeleted "node_deleted" Info { node: String, node_claim: String } => format!("deleted node {node}");
-    /// Nothing of ours holds a Node that is being deleted, and a finalizer of somebody else does.
+    /// A foreign finalizer alone holds a Node that is being deleted.
     HeldByFinalizer "held_by_finalizer" Warn { node: String, node_claim: String, finalizers: String, remedy: String } =>
         format!("node {node} is let go and stays, held by its finalizers {finalizers}: {remedy}");
     /// An orphaned instance has been ended.
     Collected "collected" Info { instance: String } => format!("ended instance {instance}: no nodeclaim has it");
-    /// More Nodes are gone than are believed to be.
+    /// The Nodes of more claims are gone than is believed.
     NodesGone "nodes_gone" Error { node_claims: usize, bound: usize } =>
         format!("the Nodes of {node_claims} nodeclaims are gone, more than {bound}: their instances are kept; to end them, delete the nodeclaims");
     /// The collection of orphaned instances has stopped, or leaves something alone.

@@ -19,7 +19,7 @@ pub enum Measure<'a> {
     NodeTerminated { pool: &'a str, zone: &'a str, seconds: Option<f64>, lifetime: Option<f64> },
     /// A Node has been drained.
     NodeDrained { pool: &'a str },
-    /// From the instance's end being asked for until it was gone.
+    /// An instance is gone, this long after its end was requested.
     InstanceTerminated { pool: &'a str, seconds: f64 },
     /// From a claim's deletion until it was gone.
     ClaimEnded { pool: &'a str, seconds: f64 },

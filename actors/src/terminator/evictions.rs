@@ -40,7 +40,7 @@ const AT_ONCE_UNDER_A_BUDGET: usize = 2;
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// The longest pause where the API server will not have it, which has nothing to do with who else is there.
 const LONGEST_DENIED: Duration = Duration::from_secs(60);
-/// After this long a pod that should be going and is not seen to go is tried again.
+/// Time after which the eviction of a pod that should be going, and is not seen to go, is tried again.
 const UNSEEN: Duration = Duration::from_secs(5);
 
 /// See the module. By the pods' uids.
@@ -89,7 +89,7 @@ pub struct Candidate<'a> {
 
 /// Consequences of an attempt that has ended.
 pub struct Ended {
-    /// After this the pod is looked at again.
+    /// Pause before the pod is looked at again.
     pub pause: Duration,
     /// True for the pod's first refusal.
     pub first_refusal: bool,

@@ -28,7 +28,7 @@ pub struct KeptVolumes {
 }
 
 impl KeptVolumes {
-    /// Nothing goes any more.
+    /// Forgets all volumes, as nothing is being deleted.
     pub fn clear(&mut self) {
         self.volumes.clear();
         self.refused = Refusals::default();

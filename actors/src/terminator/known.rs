@@ -8,7 +8,7 @@ use dovetail_api::v1::NodeClaim;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Resource, ResourceExt};
 
-/// Something that goes.
+/// Name of an object on its way out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     /// A Node, by name: it is drained before its claim is looked at.

@@ -109,7 +109,7 @@ impl Terminator {
         rules
     }
 
-    /// A restart that has brought no new pod for so long is not waited for.
+    /// Gives up the wait for a restart that has brought no new pod for too long.
     fn give_up_rollout(&mut self, step_env: &StepEnv, pod: &PodEntry, key: &RolloutKey, now: Duration) {
         let Some(known) = self.rollouts.known.get_mut(key) else { return };
         if let Some(news) = known.progress.give_up(now) {

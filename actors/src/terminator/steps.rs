@@ -74,7 +74,7 @@ impl StepEnv {
         self.env.post(&self.links.cluster, what);
     }
 
-    /// Nothing is to be done about what is not being deleted any more; it may be a while until the watch says so.
+    /// Reports an object that is not being deleted any more and fails the step; it may be a while until the watch shows that.
     fn stays(&self, there: Wrote) -> Done {
         self.env.post(&self.links.cluster, there);
         Err(CallError::Conflict("it is not being deleted any more".into()))
@@ -364,7 +364,8 @@ fn goes<K: kube::Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
 }
 
-/// Since when a Node is being deleted, by the API server's clock; for one that is not, no pod on it has come since.
+/// Time of a Node's deletion by the API server's clock; the end of time for one that is not deleted, so that no pod has come
+/// since.
 pub fn going_since(node: &Node) -> Timestamp {
     node.metadata.deletion_timestamp.as_ref().map_or(Timestamp::MAX, |time| time.0)
 }

@@ -43,7 +43,7 @@ impl Definitions {
         (known == bundle).then(|| now.saturating_sub(*since))
     }
 
-    /// True if all definitions have been seen as they should be for so long.
+    /// True if all definitions have been seen as they should be for this time.
     pub(super) fn stand_since(&self, time: Duration, now: Duration) -> bool {
         self.trusted.as_ref().is_some_and(|(_, since)| now.saturating_sub(*since) >= time)
     }

@@ -13,7 +13,7 @@ use crate::kube::calls::CallError;
 use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
 
-/// More steps than this follow from nothing.
+/// Most steps of one pass; more would be a fault.
 const MOST_STEPS: usize = 4;
 
 impl Pass {

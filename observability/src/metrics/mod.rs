@@ -70,7 +70,7 @@ pub struct ActorsSeen {
     pub leads: bool,
     /// In this term; 0 in none.
     pub term: i64,
-    /// The leader's actors were started again so often, of late.
+    /// Number of recent restarts of the leader's actors.
     pub restarts: i64,
 }
 
@@ -98,7 +98,7 @@ impl Metrics {
         Self(Arc::new(All { registry, series, state: OnceLock::new(), synced, nodes, leads, term, restarts }))
     }
 
-    /// Counts so many. `values` are those of the metric's labels, in their order.
+    /// Adds to a counter. `values` are those of the metric's labels, in their order.
     pub fn count(&self, id: Id, values: &[&str], by: u64) {
         if let (Some(Series::Counter(family)), Some(labels)) = (self.series(id), labels(id, values)) {
             family.get_or_create(&labels).inc_by(by);
@@ -128,7 +128,7 @@ impl Metrics {
         self.0.series.get(id as usize)
     }
 
-    /// Something has happened.
+    /// Counts a log event of an actor.
     pub fn happened(&self, actor: &str, event: &str) {
         self.count(Id::Events, &[actor, event], 1);
     }

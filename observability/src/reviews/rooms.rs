@@ -16,7 +16,7 @@ const SMALL_ROOM: usize = 6 << 20;
 const LARGE_ROOM: usize = 2 << 20;
 /// Room for the small bodies of one address together; bytes.
 const OF_ONE_ADDRESS: usize = SMALL_ROOM / 2;
-/// More is never taken at once: a part of a body is a buffer.
+/// Most bytes taken at once: a part of a body is a buffer.
 const PART_MOST: usize = SMALL_MOST;
 
 /// A body of up to 2 MiB, or a larger one.

@@ -116,7 +116,7 @@ impl Traces {
         }
     }
 
-    /// Waits until what has been taken is sent, for so long at most.
+    /// Waits until all spans taken so far are sent, at most for the time `within`.
     pub async fn flush(&self, within: Duration) {
         let (done, sent) = oneshot::channel();
         let flush = async {

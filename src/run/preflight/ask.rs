@@ -26,9 +26,9 @@ pub struct Asker {
 pub enum Attempt<T> {
     /// The answer.
     Answer(T),
-    /// None, and none will come.
+    /// No answer came, and none will.
     Never(String),
-    /// None this time.
+    /// No answer came this time.
     NotYet(String),
 }
 
@@ -56,7 +56,7 @@ impl From<NoAnswer> for Failure {
 }
 
 impl Asker {
-    /// Asks `whom` for so long, from now.
+    /// An asker of `whom` that gives up after `patience`, from now.
     pub fn new(whom: impl Into<String>, patience: Duration) -> Self {
         Self { whom: whom.into(), patience, until: Instant::now() + patience }
     }

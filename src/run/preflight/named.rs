@@ -90,11 +90,11 @@ pub async fn cluster(
 /// Verdict of the nodes on the cluster's name.
 #[derive(Debug, PartialEq, Eq)]
 enum NameVerdict {
-    /// Nothing speaks against it.
+    /// The nodes do not contradict the name.
     Fits,
     /// A few nodes say another.
     Doubted(String),
-    /// More than half of the nodes say another, and one alone does not count.
+    /// More than half of the nodes, and at least two, say another name.
     Another(String),
 }
 

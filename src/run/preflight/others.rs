@@ -11,7 +11,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Container;
 use kube::ResourceExt;
 
-/// A Lease whose holder has renewed it within so many of its durations may be alive.
+/// Number of its durations within which a Lease that was renewed may be alive.
 const ALIVE: u32 = 3;
 /// Seconds that a Lease lasts which does not say so: client-go's default.
 const USUAL_DURATION: i32 = 15;

@@ -23,8 +23,8 @@ use super::others::{SuspectLease, believed_duration, holder};
 
 /// Pause between two looks. A Karpenter renews its Lease every two seconds.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// A Lease that nobody has renewed for so long is not watched on, however long it says that it lasts: Karpenter, which renews
-/// every two seconds, gives up after ten.
+/// Time without renewal after which a Lease is not watched on, whatever duration it states: Karpenter, which renews every two
+/// seconds, gives up after ten.
 const UNRENEWED: Duration = Duration::from_secs(20);
 /// Longest wait for one answer, and longest time between two looks that show whether a Lease is renewed.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -106,7 +106,7 @@ impl Looks {
 enum Verdict {
     /// This account may create NodeClaims.
     Provisions(String),
-    /// None of these may.
+    /// None of the accounts may create NodeClaims.
     Harmless(String),
     /// The accounts' rights cannot be told.
     Unknown(String),

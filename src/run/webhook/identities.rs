@@ -42,7 +42,7 @@ impl ResolvesServerCert for Served {
 }
 
 impl Certified {
-    /// Nothing is served yet; later to whom asks for one of these names.
+    /// A server without a certificate yet; it will serve clients that ask for one of these names.
     pub fn new(names: Vec<String>) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         Self { provider, served: Arc::new(Served { names, key: RwLock::default() }) }
