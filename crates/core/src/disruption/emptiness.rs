@@ -13,7 +13,7 @@ const VALIDATION: SignedDuration = SignedDuration::from_secs(5);
 /// Minimum time from its last pod until it goes, however short `consolidateAfter` is.
 const LEAST_EMPTY_TIME: SignedDuration = SignedDuration::from_secs(10);
 
-/// Candidates of one pool.
+/// Machines of one pool that are empty and could go.
 pub(super) type PoolCandidates<'a> = Vec<NodeAndClaim<'a>>;
 
 /// Numbers of a pool's nodes for its budgets, and of those that are being disrupted already.

@@ -53,7 +53,7 @@ pub struct DisruptionDecision {
 /// Claims that go together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
-    /// The cause.
+    /// The cause of the removal.
     pub cause: DisruptionCause,
     /// The claims that go.
     pub claims: Vec<DisruptedClaim>,
@@ -62,13 +62,13 @@ pub struct Removal {
 /// The cause of a removal, as exactly as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DisruptionCause {
-    /// Vacant for so many seconds, in a pool with a TTL.
+    /// Vacant for that many seconds, in a pool with a TTL.
     Ttl(i64),
-    /// Empty, and the budgets allow it.
+    /// Empty, where the budgets allow it.
     Empty,
-    /// Its time is over.
+    /// Expired: its time is over.
     Expired,
-    /// It is no longer what is asked for, its pods have places, and the budgets allow it.
+    /// Drifted: it is no longer what is asked for, its pods have places, and the budgets allow it.
     Drifted,
     /// Unhealthy: its Node has had that condition for too long.
     Unhealthy(&'static str),

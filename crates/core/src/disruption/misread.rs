@@ -6,7 +6,8 @@ use dovetail_api::v1::{Budget, NodePool};
 
 use crate::budgets::{RemovalReason, applies};
 
-/// Budgets that let some nodes go at their times, where no budget bounds how many go at all others: each as a sentence.
+/// Sentences on budgets that let some nodes go at their times, where no budget bounds the number of nodes that go at all
+/// others.
 #[must_use]
 pub fn open_outside(pool: &NodePool) -> Vec<String> {
     let budgets = &pool.spec.disruption.budgets;

@@ -19,11 +19,11 @@ pub const EMPTY_ONLY: &str = "its NodePool's consolidationPolicy is WhenEmpty, a
 /// Observation of a pool: its nodes are only watched, or go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observing {
-    /// Nodes go.
+    /// Not observed: nodes go.
     No,
-    /// They are reported instead.
+    /// Observed: nodes that would go are reported instead.
     Yes,
-    /// The annotation says something else: nothing goes before it is clear.
+    /// The annotation has another value, which is kept here: nothing goes before it is clear.
     Unclear(String),
 }
 

@@ -20,7 +20,7 @@ pub struct TtlMark {
     pub node: String,
     /// The Node's uid: another Node may have had the name before.
     pub uid: String,
-    /// Since when it is vacant; `None` takes the TTL away.
+    /// Time since which it is vacant; `None` takes the TTL away.
     pub since: Option<Timestamp>,
     /// The TTL in seconds.
     pub seconds: i64,
@@ -28,8 +28,8 @@ pub struct TtlMark {
     pub news: bool,
 }
 
-/// Since when a vacant machine counts. `known` is what this term has counted so far, and `first` whether this is its first
-/// look: then what the predecessor wrote counts, and what this replica's own watch has seen of pods that came and went
+/// Time since which a vacant machine counts. `known` is the time that this term has counted so far, and `first` is true at its
+/// first look: then the time that the predecessor wrote counts, and the pods that this replica's own watch has seen come and go
 /// while nobody led.
 pub fn since(machine: &NodeAndClaim<'_>, known: Option<Timestamp>, first: bool, now: Timestamp) -> Timestamp {
     match known {
@@ -42,7 +42,7 @@ pub fn since(machine: &NodeAndClaim<'_>, known: Option<Timestamp>, first: bool, 
     }
 }
 
-/// As it is written down; never earlier than it was.
+/// A time as it is written down; never earlier than it was.
 fn written(time: Timestamp) -> Timestamp {
     time.round(TimestampRound::new().smallest(Unit::Millisecond).mode(RoundMode::Ceil)).unwrap_or(time)
 }

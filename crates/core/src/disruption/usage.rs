@@ -11,7 +11,7 @@ use crate::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, NODES, PODS, Resources};
 /// Usage of a pool's nodes: of those that stay, there or launched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolUsage {
-    /// Sum of their capacities; `nodes` counts them.
+    /// Sum of the nodes' capacities; the resource `nodes` counts them.
     pub resources: Resources,
 }
 
@@ -50,7 +50,7 @@ pub fn usage(snapshot: &Snapshot) -> BTreeMap<String, PoolUsage> {
     all.into_iter().map(|(name, usage)| (name.to_owned(), usage)).collect()
 }
 
-/// Nothing, with the resources that are always named.
+/// A usage of nothing, with the resources that are always named.
 fn none() -> PoolUsage {
     let always = [CPU, MEMORY, PODS, EPHEMERAL_STORAGE, NODES];
     PoolUsage { resources: always.into_iter().map(|name| (name.to_owned(), 0)).collect() }

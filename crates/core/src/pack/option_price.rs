@@ -21,7 +21,7 @@ const MEAN: f64 = 1.25;
 pub struct MaxOptionPrice(Option<f64>);
 
 impl MaxOptionPrice {
-    /// The same multiple for every claim. `None` where that is less than once, or no number.
+    /// The same multiple for every claim. `None` where it is below one, or not a number.
     #[must_use]
     pub fn times(times: f64) -> Option<Self> {
         (times.is_finite() && times >= 1.0).then_some(Self(Some(times)))

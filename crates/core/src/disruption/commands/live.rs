@@ -26,7 +26,7 @@ const ARRIVES_WITHIN: SignedDuration = SignedDuration::from_mins(30);
 
 /// The cluster, with the objects that its indices stand for.
 pub(super) struct Live {
-    /// As the methods see it.
+    /// The cluster as the methods see it.
     pub cluster: ClusterView,
     /// The planning it was made from; its problem is the cluster's.
     pub planning: Planning,

@@ -58,9 +58,9 @@ pub struct DisruptionCommand {
     pub on_existing: Vec<(usize, Vec<String>)>,
     /// All pods that move, by uid.
     pub pods: Vec<String>,
-    /// Dollars an hour of what goes.
+    /// Dollars an hour of the nodes that go.
     pub price_before: f64,
-    /// Dollars an hour of what is launched, at its cheapest.
+    /// Dollars an hour of the nodes that are launched, each at its cheapest.
     pub price_after: f64,
     /// True if it pays only because prices differ.
     pub price_move: bool,

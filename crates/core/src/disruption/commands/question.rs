@@ -67,7 +67,7 @@ pub struct StayingNode {
 }
 
 impl Question {
-    /// Answers it.
+    /// Answers the question.
     ///
     /// # Errors
     /// As [`methods::decide`].

@@ -43,7 +43,7 @@ pub enum WaitingStep {
     Validate(WaitingCommand),
     /// None is due yet: the time until one is, if nothing changes before.
     Wait(Duration),
-    /// None waits.
+    /// No command waits.
     Nothing,
 }
 

@@ -17,9 +17,9 @@ use crate::lifecycle::hash;
 pub(super) enum Check {
     /// The node is as it is asked for.
     Agrees,
-    /// It is not: the difference, as a sentence.
+    /// The node differs: the difference, as a sentence.
     Differs(String),
-    /// It is not known.
+    /// The result is not known.
     Unknown,
 }
 
@@ -163,7 +163,7 @@ impl Subject<'_> {
 }
 
 impl Subject<'_> {
-    /// By the label that the claim got at its launch; one without it may be of a time when there were none.
+    /// Checks the label that the claim got at its launch; one without it may be of a time when there were none.
     fn placement_group(&self, status: &EC2NodeClassStatus) -> Check {
         let own = self.claim.metadata.labels.as_ref().and_then(|own| own.get(labels::PLACEMENT_GROUP_ID));
         let selects = self.class.is_some_and(|(class, _)| class.spec.placement_group_selector.is_some());

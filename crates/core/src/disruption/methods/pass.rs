@@ -64,7 +64,7 @@ pub(super) struct Pass<'p, 'c, 'a> {
     pub price_moves: usize,
     /// Nodes that could go and have yet to pay for it.
     pub spare: BTreeSet<NodeId>,
-    /// Reasons that budgets gave for each node, as far as a method has looked; `notes` has all others.
+    /// Reasons of budgets and feature gates that keep nodes, as far as a method has looked; `notes` has all others.
     barred: BTreeMap<NodeId, String>,
     notes: BTreeMap<NodeId, String>,
 }
@@ -204,7 +204,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         }
     }
 
-    /// Notes that budgets or the size of a command keep a node, whatever else would.
+    /// Notes that a budget, the size of a command or a feature gate keeps a node, whatever else would.
     pub fn bar(&mut self, node: NodeId, why: String) {
         self.barred.insert(node, why);
     }

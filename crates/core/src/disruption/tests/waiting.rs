@@ -18,7 +18,7 @@ impl World {
         });
     }
 
-    /// A pod is told of anew.
+    /// Applies a pod anew.
     fn again(&mut self, name: &str, node: &str, change: impl FnOnce(&mut Value)) {
         self.asking(name, node, 500, |pod| {
             pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
@@ -51,7 +51,7 @@ fn waits(world: &World, found: f64) -> WaitingCommands {
     waiting
 }
 
-/// After how many seconds a command that was found at [`LATER`] is validated, looked at five times a second.
+/// Seconds after which a command that was found at [`LATER`] is validated, looked at five times a second.
 fn validated_after(world: &World) -> f64 {
     let mut waiting = waits(&two(), LATER);
     let ticks = (0..200).map(|tick| f64::from(tick) / 5.0);

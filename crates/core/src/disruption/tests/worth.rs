@@ -13,7 +13,7 @@ fn now() -> Timestamp {
     "2026-03-10T12:00:00Z".parse().unwrap()
 }
 
-/// Nodes of so many cpus, 5 cents an hour each, with so many pods of half a cpu.
+/// Nodes with that many cpus, 5 cents an hour each, and that many pods of half a cpu.
 fn cluster(nodes: &[(i64, usize)]) -> (Problem, Vec<NodeState>) {
     let node = |(at, (cpus, pods)): (usize, &(i64, usize))| {
         let name = format!("n{at}");

@@ -12,7 +12,7 @@ use crate::pod::NOT_SUPPORTED;
 pub enum Reason {
     /// There is no NodePool at all.
     NoNodePool,
-    /// The pod itself makes no sense.
+    /// The pod itself is invalid.
     Invalid {
         /// The error, as a sentence.
         problem: String,
@@ -40,7 +40,7 @@ pub enum Reason {
 pub struct PoolReason {
     /// The NodePool's name.
     pub pool: String,
-    /// The rule that decides.
+    /// The rule that keeps the pod off the pool.
     pub rule: Rule,
     /// Details of the rule here, as a sentence.
     pub detail: String,
@@ -64,7 +64,7 @@ pub struct Removed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Rule {
-    /// The pool itself makes no sense.
+    /// The pool itself is invalid, or may not be used now.
     Pool,
     /// A taint that the pod does not tolerate.
     Taints,
@@ -86,7 +86,7 @@ pub enum Rule {
     MinValues,
     /// Topology spread, pod affinity or pod anti-affinity.
     Topology,
-    /// No rule by itself: what each of them leaves does not go together.
+    /// All rules together: each leaves instance types, but none is left by all.
     Together,
 }
 

@@ -1,4 +1,4 @@
-//! That a pod is too large for a pool's instance types, with the DaemonSets that take the room.
+//! Reasons for a pod that is too large for a pool's instance types, with the DaemonSets that take the room.
 
 use super::amounts::{grouped, person};
 use crate::pack::model::bits::Bits;
@@ -73,7 +73,7 @@ fn kept_off(context: &Context<'_>, class: &Class, resource: usize) -> Option<Str
     })
 }
 
-/// The DaemonSets without which the pod would fit, and what they take of a resource.
+/// Names the DaemonSets without which the pod would fit, with the amount of a resource that they take.
 fn beside_daemons(
     context: &Context<'_>,
     kind: NodeKind,

@@ -33,14 +33,13 @@ pub(crate) struct GivenUp {
     pub spread: usize,
 }
 
-/// The alternatives of a pod with so many soft rules in the order of relaxation (spec core 3.6): required terms one
-/// after the other with the heaviest preference and all soft rules; then without preferred pod affinity,
-/// anti-affinity, node affinity, soft spread, one at a time; then each required term without any, at last with
-/// `PreferNoSchedule` taints tolerated. The terms without preferences come again because a pod that Kubernetes could
-/// place must not be lost to a preference.
+/// The alternatives of a pod with the soft rules `soft`, in the order of relaxation (spec core 3.6): required terms one after
+/// the other with the heaviest preference and all soft rules; then without preferred pod affinity, anti-affinity, node
+/// affinity, soft spread, one at a time; then each required term without any, at last with `PreferNoSchedule` taints tolerated.
+/// The terms without preferences come again because a pod that Kubernetes could place must not be lost to a preference.
 ///
 /// # Errors
-/// What is wrong with the pod, as a sentence.
+/// Names the error in the pod, as a sentence.
 pub(crate) fn alternatives(
     pod: &Pod,
     policy: PreferencePolicy,
@@ -108,11 +107,11 @@ pub(crate) fn work(pod: &Pod) -> usize {
     terms.saturating_mul(each).saturating_mul(ways)
 }
 
-/// The alternatives, each with every way in which the pod's volumes can be had. They bind its node, and nothing that is
-/// counted for topology (spec core 3.8).
+/// The alternatives, each with every way in which the pod's volumes can be had. They bind its node, and nothing that is counted
+/// for topology (spec core 3.8).
 ///
 /// # Errors
-/// What is wrong with the places of its volumes, as a sentence.
+/// Names the error in the places of its volumes, as a sentence.
 pub(crate) fn where_volumes_can_be(found: Vec<Alternative>, pod: &Pod) -> Result<Vec<Alternative>, String> {
     if pod.volume_topology.is_empty() {
         return Ok(found);
@@ -146,7 +145,7 @@ fn required_terms(affinity: Option<&NodeAffinity>) -> Result<Vec<Requirements>, 
     Ok(terms)
 }
 
-/// The preferred terms, heaviest first; one that makes no sense is no preference.
+/// The preferred terms, heaviest first; an invalid one is no preference.
 fn preferred_terms(affinity: Option<&NodeAffinity>) -> Vec<Requirements> {
     let mut terms: Vec<_> = affinity
         .and_then(|affinity| affinity.preferred_during_scheduling_ignored_during_execution.as_ref())

@@ -19,7 +19,7 @@ pub(crate) fn any_preferring(taints: &[Taint]) -> bool {
     taints.iter().any(|taint| taint.effect == PREFER)
 }
 
-/// A toleration that can be told apart from others.
+/// A toleration that can be compared and hashed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Tolerated {
     key: Option<String>,

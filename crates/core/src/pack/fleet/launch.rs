@@ -45,7 +45,7 @@ pub(crate) struct TrialNode {
     planned: PlannedNode,
     /// Pods that zonal rules speak of, by class and bin.
     placed: Vec<(ClassId, BinId)>,
-    /// The pods on it.
+    /// Pods on it.
     pub pods: Vec<PodId>,
 }
 
@@ -270,7 +270,8 @@ impl<'c, 'a> Fleet<'c, 'a> {
         }
         let (narrow, policy) = (planned.narrowed(types, offering_bits), policy_of(context, planned.pool));
         let mut finisher = Finisher::new(context);
-        // Each of so many cheapest types costs less than what it replaces: no other ceiling cuts the list below its number.
+        // Each of the cheapest types costs less than the node that it replaces: no other ceiling cuts the list below its
+        // number.
         let claim = match fixed {
             Some(_) => finisher.claim_of_all(&narrow, policy),
             None => finisher.claim(&narrow, policy),
@@ -336,7 +337,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         context.names.resources(&all)
     }
 
-    /// Adds the node that a claim becomes at its cheapest, and moves the claim's pods there; answers its index.
+    /// Adds the node that a claim becomes at its cheapest, and moves the claim's pods there; returns its index.
     pub fn launched(&mut self, claim: &PlannedClaim, name: String) -> Option<NodeId> {
         let mut node = node_of_claim(self.context.problem, claim, name)?;
         let pool = self.pool_at(claim.pool)?;

@@ -233,7 +233,7 @@ impl<'c> RoundPlan<'c, '_> {
         false
     }
 
-    /// For each pool what a class asks of it, by each of its alternatives.
+    /// Items of a class for each pool, by each of its alternatives.
     fn asked(&self, at: ClassId, candidate: Candidate) -> IndexVec<PoolId, Vec<Item<'c>>> {
         let context = self.context;
         let alternatives = context.classes[at].open_alternatives(candidate);

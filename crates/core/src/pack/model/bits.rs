@@ -65,7 +65,7 @@ impl Bits {
         self.0.iter().map(|word| len_of(word.count_ones())).sum()
     }
 
-    /// The members in order.
+    /// The types of the set in order.
     pub fn iter(&self) -> impl Iterator<Item = InstanceTypeId> + Clone + '_ {
         self.0.iter().enumerate().flat_map(|(at, word)| {
             let mut left = *word;

@@ -98,10 +98,10 @@ fn satisfiable(statement: &Requirement, requirement: &Requirement) -> bool {
     statement.intersects(requirement) || (requirement.allows_absence() && statement.allows_absence())
 }
 
-/// One key's statements over all instance types of the problem.
+/// Statements of all instance types on one key.
 #[derive(Debug)]
 pub(crate) struct Column {
-    /// For each type its statement, or [`UNDEFINED`].
+    /// Statement of each type, or [`UNDEFINED`].
     entries: IndexVec<InstanceTypeId, StatementId>,
     statements: IndexVec<StatementId, Requirement>,
     /// True if some type leaves its value open, so that two pods may each be satisfied but not both together.

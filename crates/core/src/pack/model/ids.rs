@@ -21,7 +21,7 @@ pub(crate) trait Id: Copy {
     /// The id of a place.
     fn from_index(index: usize) -> Self;
 
-    /// The place, as slices count.
+    /// The place as an index into a slice.
     fn place(self) -> usize;
 }
 
@@ -38,7 +38,7 @@ macro_rules! id {
             /// An id after every other, which is in no list.
             pub const LAST: Self = Self(u32::MAX);
 
-            /// The place, as slices count.
+            /// The place as an index into a slice.
             #[inline]
             pub fn index(self) -> usize {
                 // No platform that Dovetail runs on has a `usize` of less than 32 bits.

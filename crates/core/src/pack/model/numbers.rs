@@ -35,8 +35,8 @@ pub(crate) fn scaled(amount: i64, part: f64) -> i64 {
     if part >= 1.0 { amount } else { (float(amount) * part) as i64 }
 }
 
-/// A count, rounded down; none for what is below zero or no number, and the most for what is more than that: a count is a
-/// wish or a bound, and whoever has it looks at how many pods there are.
+/// A count, rounded down; 0 for one below zero or not a number, and the largest for one beyond that: a count is a wish or a
+/// bound, and its user looks at the number of pods that there are.
 #[inline]
 pub(crate) fn rounded_down(count: f64) -> u32 {
     count as u32

@@ -20,13 +20,13 @@ pub(crate) type Mask = u128;
 pub(crate) const MOST_OFFERING_BITS: usize = 128;
 
 impl OfferingId {
-    /// The set of it alone.
+    /// The mask with this bit alone.
     #[inline]
     pub fn bit(self) -> Mask {
         1 << self.index()
     }
 
-    /// True if a set has it.
+    /// True if a mask has this bit.
     #[inline]
     pub fn is_in(self, mask: Mask) -> bool {
         mask & self.bit() != 0
@@ -76,7 +76,7 @@ pub(crate) struct Reservation {
 pub(crate) struct Bought {
     /// Types that are available in any of the offering bits.
     pub types: Bits,
-    /// For each type its lowest price in them, in dollars an hour.
+    /// Lowest price of each type in them, in dollars an hour.
     pub price: IndexVec<InstanceTypeId, f64>,
     /// The types by price, then by name.
     pub order: Vec<InstanceTypeId>,

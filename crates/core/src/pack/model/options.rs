@@ -87,9 +87,9 @@ fn written(context: &Context<'_>, pool: PoolId) -> Least {
 
 /// The options of a node, and the number of types that are none for their price alone.
 pub(crate) struct Chosen {
-    /// Instance types, cheapest first.
+    /// Instance types that are kept, cheapest first.
     pub kept: Vec<InstanceTypeId>,
-    /// [`crate::pack::PlannedClaim::too_dear`].
+    /// Number of types that are too dear ([`crate::pack::PlannedClaim::too_dear`]).
     pub too_dear: usize,
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn choose(context: &Context<'_>, planned: &PlannedNode, policy: Polic
     let mut kept = Vec::new();
     let mut later = Vec::new();
     let (mut varied, mut too_dear, mut sum) = (0, 0, 0.0);
-    // A hair more than asked, so that equal prices are never told apart by noise.
+    // A hair more than the setting, so that noise never makes equal prices differ.
     let mean = if whole { f64::INFINITY } else { limits.max_option_price.mean() * cheapest * (1.0 + 1e-12) };
     for at in order {
         // Variety is for spot: a type without spot here adds nothing to it.

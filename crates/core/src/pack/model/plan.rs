@@ -18,7 +18,7 @@ pub struct Options {
     pub price_per_node: f64,
     /// Smallest number of instance types that a claim that may be spot keeps, where its pods allow.
     pub spot_types: usize,
-    /// Smallest number of families of these.
+    /// Smallest number of instance families of these types.
     pub spot_families: usize,
     /// Largest price of an option that is kept for its price, as a multiple of the cheapest option's.
     pub price_spread: f64,

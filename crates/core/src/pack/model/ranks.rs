@@ -7,7 +7,7 @@ use super::ids::InstanceTypeId;
 /// linear in the number of types.
 #[derive(Debug)]
 pub(crate) struct Ranks {
-    /// Amount and type, ascending.
+    /// Types with their amounts, ascending.
     order: Vec<(i64, InstanceTypeId)>,
     stride: usize,
     /// Sets of types by rank: the one at `i` has those at rank `i * stride` and above.

@@ -117,7 +117,7 @@ impl<'a> Free<'a> {
     }
 }
 
-/// The stage of existing nodes.
+/// A choice of existing nodes by their stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Nodes that are ready for pods.

@@ -7,7 +7,7 @@ use thiserror::Error;
 /// The reason why a packing has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PackingError {
-    /// It takes more work than a problem of its size may.
+    /// The packing takes more work than a problem of its size may.
     #[error("packing takes more than {steps} steps")]
     Bound {
         /// The bound, by the problem's size.

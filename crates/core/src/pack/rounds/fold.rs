@@ -258,7 +258,7 @@ impl<'c> RoundPlan<'c, '_> {
         }
         for Moved { from: old, taker, to: new } in moves.moved {
             let own = pods.entry(old.class).or_default();
-            // The first so many of the share move, in the order of the class.
+            // The first `count` of the share move, in the order of the class.
             let rest = own.split_off(own.len().min(len_of(new.count)));
             self.claims[taker].pods.extend(std::mem::replace(own, rest));
             if old.candidate != Candidate::ANYWHERE {

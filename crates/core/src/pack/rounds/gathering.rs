@@ -18,7 +18,7 @@ type TiedClasses = (BTreeSet<GroupId>, Vec<ClassId>);
 const TIED_A_STEP: usize = 8;
 
 impl RoundPlan<'_, '_> {
-    /// For classes that have to be with others the domains in which all of these can be, where these are fewer than their own.
+    /// The domains in which all pods that have to be together can be, by class, where these are fewer than the class's own.
     pub(super) fn gathering(&self, zonal: &[ClassId]) -> Gathering {
         let mut found = Gathering::default();
         let stated = zonal.iter().flat_map(|at| self.affinities(*at));
@@ -27,7 +27,7 @@ impl RoundPlan<'_, '_> {
             for (_, classes) in self.tied_classes(zonal, key).into_iter().filter(|(_, classes)| classes.len() > 1) {
                 let own: Vec<BTreeSet<DomainId>> = classes.iter().map(|at| self.reachable(*at, key)).collect();
                 let all = own.iter().cloned().reduce(|all, own| &all & &own).unwrap_or_default();
-                // They cannot all be together: each goes where it can, and the reason says what is missing.
+                // They cannot all be together: each goes where it can, and the reason names the rule.
                 if all.is_empty() {
                     continue;
                 }

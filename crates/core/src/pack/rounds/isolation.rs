@@ -38,7 +38,7 @@ const MOST_ATTEMPTS: usize = 24;
 const PART_OF_STEPS: u64 = 8;
 /// Number of parts that may meet it, which together is the bound of the whole.
 const MOST_STEPS_LOST: u64 = 8;
-/// Divisor of the whole's steps for the plain policy.
+/// Divisor of the steps for the plain policy, and for the last packing of what is kept.
 const FEWEST_PART_OF_STEPS: u64 = 2;
 
 /// Labels that each pod of a workload has for itself: they make no class.
@@ -86,7 +86,7 @@ pub struct Isolated {
 /// Classes, by index, that are looked at together, with the error of packing with them.
 type Block = (Vec<usize>, Option<PackingError>);
 
-/// The attempt that is being made.
+/// Stage of the search: the attempt that is being made.
 #[derive(Debug)]
 enum Stage {
     /// Everything, by the pools' own policies.
@@ -348,7 +348,8 @@ fn grouped(pods: &[Pod], chosen: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
     }
     // Age of a pod: the one created last is the likelier to be new.
     let age = |pod: &Pod| (pod.created, pod.namespace.clone(), pod.name.clone());
-    // Those of a namespace stand together, those of plain ones first: who has made the most rules is the likeliest cause.
+    // Classes of a namespace stand together, those of plain ones first: the namespace with the most rules is the likeliest
+    // cause.
     let mut of_namespace: BTreeMap<&str, usize> = BTreeMap::new();
     for class in &classes {
         let pod = &pods[class[0]];

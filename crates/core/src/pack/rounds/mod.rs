@@ -156,14 +156,14 @@ fn opened<'c, 'a>(context: &'c Context<'a>, mut memory: RoundMemory) -> RoundPla
         }
         memory.strictly = round >= ROUNDS;
         let next = planned(context, &memory);
-        // The first plan in which no pod hung on another: what holding back for broken rules is held against.
+        // The first plan in which no pod depended on another: plans with pods held back for broken rules are compared with it.
         let last = std::mem::replace(&mut plan, next);
         if !depended_on {
             before_invalidated.get_or_insert(last);
         }
     }
-    // Holding back pods whose rules are broken is to leave over them, and nobody else.
-    // To hold back so many pods may leave over as many more, and no more than that.
+    // Pods whose rules are broken are held back so that they are left over, and nobody else. For as many as are held back as
+    // many more may be left over, and no more than that.
     before_invalidated.filter(|before| plan.left_over() > before.left_over() + invalidated).unwrap_or(plan)
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Afresh {
 }
 
 impl Afresh {
-    /// Dollars an hour of what is launched, at its cheapest.
+    /// Dollars an hour of the nodes that are launched, each at its cheapest.
     pub fn price(&self) -> f64 {
         self.claims.iter().map(|claim| claim.price).sum()
     }

@@ -1,8 +1,8 @@
-//! Nodes go whose pods several new nodes take, beside what others have room for: one by several, and many by many (gate
+//! Replacement of nodes by several new ones, beside what others have room for: one by several, and many by many (gate
 //! `ManyToManyConsolidation`). No other system does that: Karpenter launches one node a command.
 //!
-//! The nodes to launch are those that packing plans for the pods that move, by its own objective. A command takes as many
-//! nodes as the budgets allow, and pays by itself: the next one need not follow.
+//! The nodes to launch are those that packing plans for the pods that move, by its own objective. A command takes as many nodes
+//! as the budgets allow, and pays by itself: the next one need not follow.
 
 mod afresh;
 mod fleet;

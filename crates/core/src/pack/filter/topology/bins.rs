@@ -1,4 +1,4 @@
-//! The domains that there are, and the bins in which a node can be: what rules over zones and other labels tell apart.
+//! The domains that there are, and the bins in which a node can be, as rules over zones and other labels need them.
 
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
@@ -19,7 +19,7 @@ use crate::pack::rounds::steps::Steps;
 use crate::problem::{ExistingNode, Problem};
 use crate::requirements::{Requirement, Requirements};
 
-/// For each zonal key the domain that something is in, where it is known.
+/// Domains of a node or a bin by zonal key, where they are known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DomainOfKeys(SmallVec<[Option<DomainId>; 2]>);
 
@@ -65,9 +65,9 @@ const MOST_PLACES: usize = 8192;
 pub(crate) struct Bins {
     /// The values of each zonal key.
     pub values: IndexVec<KeyId, IndexVec<DomainId, String>>,
-    /// For each key and value the pools whose nodes may have it.
+    /// Pools whose nodes may have a value, by key and value.
     pub pools: IndexVec<KeyId, IndexVec<DomainId, Vec<PoolId>>>,
-    /// For each key the pools whose new nodes may be without it.
+    /// Pools whose new nodes may be without a key, by key.
     lacking: IndexVec<KeyId, Vec<PoolId>>,
     by_keys: FxHashMap<KeySet, IndexVec<BinId, Bin>>,
     /// Requirement sets narrowed to a bin, where that takes more than a way of buying: by set, keys and bin.
@@ -204,7 +204,7 @@ impl Bins {
         all.into()
     }
 
-    /// The bins by what buying decides, as far as it is asked for.
+    /// The bins by the labels that buying decides, as far as these are asked for.
     fn bought(&self, keys: KeySet, topology: &Topology, offers: &Offers) -> Vec<Bin> {
         let nowhere = DomainOfKeys(self.values.iter().map(|_| None).collect());
         let asked = |key: &str| topology.keys.id_of(key).filter(|key| keys.has(*key));

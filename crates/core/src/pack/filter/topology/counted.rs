@@ -22,7 +22,7 @@ use crate::requirements::Requirements;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counted {
     Surely,
-    /// One node that may be launched would count and another would not.
+    /// They count on one node that may be launched, and not on another.
     Maybe,
     Never,
 }

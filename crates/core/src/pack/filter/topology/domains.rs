@@ -47,13 +47,13 @@ pub(super) type StatingCounts = IndexVec<GroupId, IndexVec<DomainId, u32>>;
 /// Domains of the pods, as far as rules ask.
 pub(crate) struct Domains<'c, 'a> {
     pub(super) context: &'c Context<'a>,
-    /// For each group the number of its pods by domain.
+    /// Number of pods of each group by domain.
     pub(super) counts: GroupCounts,
     /// Says which pods on new nodes count.
     counting: Counting<'c, 'a>,
-    /// For each group the number of pods that state it, by domain.
+    /// Number of pods that state each group, by domain.
     pub(super) stating: StatingCounts,
-    /// For each spread the domains over which the least is taken.
+    /// Domains of each spread over which its least is taken.
     eligible: IndexVec<GroupId, Vec<DomainId>>,
     /// The domains of the existing nodes.
     nodes: IndexVec<NodeId, DomainOfKeys>,

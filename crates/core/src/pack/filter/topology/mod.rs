@@ -45,11 +45,11 @@ pub(crate) struct Topology {
     pub groups: Groups,
     /// Label keys of zonal rules.
     pub keys: Interned<KeyId, String>,
-    /// For each group its key, if it is zonal.
+    /// Key of each group, if it is zonal.
     key_of: IndexVec<GroupId, Option<KeyId>>,
     /// Distinct node rules; the first is none at all.
     pub node_rules: Interned<NodeRulesId, NodeRules>,
-    /// For each class its node rules and its part in zonal rules.
+    /// Part of each class in rules: node rules and zonal ones.
     pub of_class: IndexVec<ClassId, Part>,
     index: Index,
 }
@@ -65,9 +65,9 @@ pub(crate) struct Part {
     pub pod_affinity: SmallVec<[GroupId; 1]>,
     /// Groups of pod affinity that its pods find on any new node that they can be on: a DaemonSet's pods.
     with_daemons: SmallVec<[GroupId; 1]>,
-    /// For each of its alternatives, or for all where these do not differ in rules.
+    /// Tiers of its alternatives, or one for all where these do not differ in rules.
     tiers: IndexVec<TierId, Tier>,
-    /// Zonal rules that mean it.
+    /// Zonal rules that mean its pods.
     pub meant: Vec<GroupId>,
     /// The zonal keys that its rules ask for.
     pub keys: KeySet,
@@ -78,9 +78,9 @@ pub(crate) struct Part {
 /// The rules of one alternative of a class, soft ones among them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Tier {
-    /// Its node rules, which nodes that are there are held to.
+    /// Its node rules on nodes that are there.
     pub node_rules: NodeRulesId,
-    /// Zonal rules that it states.
+    /// Zonal rules that the alternative states.
     pub states: Vec<GroupId>,
 }
 

@@ -99,7 +99,7 @@ impl Tally {
         count
     }
 
-    /// Adds pods.
+    /// Adds `count` pods with these rules.
     pub fn add(&mut self, rules: &NodeRules, count: u32) {
         for (group, cap) in &rules.caps {
             let slot = self.slot(*group);

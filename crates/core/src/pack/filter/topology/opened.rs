@@ -8,7 +8,7 @@ use super::groups::RuleKind;
 use crate::pack::model::ids::{ClassId, DomainId, GroupId, KeyId};
 use crate::pack::place::planned_node::Share;
 
-/// For classes that have to be with others the domains of a key in which all of these can be.
+/// Domains of a key in which all pods that have to be together can be, by the class that has to be with others.
 pub(crate) type Gathering = BTreeMap<ClassId, Vec<(KeyId, BTreeSet<DomainId>)>>;
 
 impl Domains<'_, '_> {

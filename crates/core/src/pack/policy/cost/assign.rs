@@ -48,8 +48,8 @@ fn take_pods(
     mut wanted: u32,
     taken: &mut Vec<(usize, u32)>,
 ) {
-    // With rules the order decides how many nodes are needed: those with most left first, as they need the most
-    // nodes of their own.
+    // With rules the order decides the number of nodes: items with most left come first, as they need the most nodes of their
+    // own.
     let ruled = of_shape.iter().any(|at| context.topology.of_class[items[*at].class].node_rules != NodeRulesId::NONE);
     let mut order: Vec<usize> = of_shape.to_vec();
     if ruled {

@@ -88,7 +88,7 @@ impl TypeCandidates {
             // Candidates kept, by the sets that a type is in.
             let mut kept: FxHashMap<Vec<bool>, Kept> = FxHashMap::default();
             for at in bought.order.iter().copied().filter(|at| open.has(*at)) {
-                // Only types that the same shapes may be on can be held against each other.
+                // Only types that the same shapes may be on can be compared with each other.
                 let signature: Vec<bool> = sets.iter().map(|set| set.has(at)).collect();
                 let room = context.room(kind, at);
                 let may = |shape: &ShapeId| {

@@ -20,7 +20,7 @@ pub(super) struct Master {
     columns: Vec<(Pattern, f64)>,
     /// Cost of a node beside its price.
     node: NodePrice,
-    /// For each row the column that is basic in it; `None` for the row's surplus.
+    /// Column that is basic in each row; `None` for the row's surplus.
     basis: Vec<Option<usize>>,
     inverse: Vec<f64>,
     level: Vec<f64>,

@@ -146,7 +146,7 @@ struct Planner<'c, 'a> {
 }
 
 impl Planner<'_, '_> {
-    /// An answer in whole nodes.
+    /// The mix rounded down to whole nodes, and nodes for the rest.
     fn whole(&mut self, master: &Master, candidates: &TypeCandidates, counts: &IndexVec<ShapeId, u32>) -> Answer {
         let mut left = counts.clone();
         let mut answer = Answer::new();
@@ -265,7 +265,7 @@ impl Planner<'_, '_> {
         entered
     }
 
-    /// For each shape the cheapest way to carry it alone: the number on a node, and the node's price.
+    /// The cheapest way to carry each shape alone: the number on a node, and the node's price.
     fn singles(
         &mut self,
         context: &Context<'_>,

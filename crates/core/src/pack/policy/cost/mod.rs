@@ -114,8 +114,7 @@ pub(crate) fn pack(
         if shapes.all.len() > shapes::MANY {
             planned_nodes.extend(crowd::pack(context, place, limits, items, &which, aims));
         } else if crowd {
-            // Both are planned and the cheaper one is taken: which of the two it will be cannot be told from the
-            // shapes.
+            // Both are planned and the cheaper one is taken: it cannot be told from the shapes which one that will be.
             let mut other = items.to_vec();
             let by_bundles = crowd::pack(context, place, limits, &mut other, &which, aims);
             let by_patterns = patterns(context, place, aims, &shapes, items);

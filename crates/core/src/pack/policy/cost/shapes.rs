@@ -50,7 +50,7 @@ pub(super) struct Shape<'c> {
     pub items: Vec<usize>,
 }
 
-/// The ids of rules that let a node hold only so many of their own pods, where one pod in [`COMMON`] has the same.
+/// Ids of rules that cap their own pods on a node, where at least one pod in [`COMMON`] has them.
 fn common_caps(context: &Context<'_>, items: &[Item<'_>], which: &[usize]) -> Vec<NodeRulesId> {
     let mut pods: BTreeMap<NodeRulesId, u64> = BTreeMap::new();
     for item in which.iter().map(|at| &items[*at]).filter(|item| context.node_rules(item.class).caps_itself()) {

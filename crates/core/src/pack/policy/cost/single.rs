@@ -106,7 +106,7 @@ fn cheapest(sizes: &[Size], count: u32) -> Found {
     let mut price = best.price * f64::from(whole);
     let mut left = count_of(rest);
     while left > 0 {
-        // Back from the end: which size was the last one for so many pods.
+        // Back from the end: the size that was the last one for this number of pods.
         let size = &sizes[by[len_of(left)]];
         let held = size.held.min(left);
         left -= held;

@@ -34,12 +34,12 @@ const SIZE_COUNTS: f64 = 0.25;
 /// Weight of a difference in the number of nodes that crowded pods need, beside one in proportion.
 const NODES_COUNT: f64 = 0.25;
 
-/// Smallest number of nodes that crowded pods need, as each may hold only a few, and the part of the nodes that they could be
-/// on which they need more of.
+/// Bounds from which pods are crowded: the number of nodes that they need at least, as each may hold few of them, and the part
+/// of the nodes that they could be on which that number exceeds.
 pub(super) const MANY_NODES: u32 = 8;
 const GOOD_PART: f64 = 0.25;
 
-/// The pods of one item.
+/// The pods of one item as bundles count them.
 #[derive(Debug, Clone)]
 pub(super) struct BundleEntry<'c> {
     pub item: usize,
@@ -54,7 +54,8 @@ pub(super) struct BundleEntry<'c> {
     pub half: u32,
     /// Largest number that one node may hold by their own rules.
     pub cap: u32,
-    /// True if even a node that holds as many as it may holds few for the number of nodes: such pods have to be told apart.
+    /// True if its pods need a good part of the nodes that they could be on, as each may hold few: they get bundles of their
+    /// own.
     crowded: bool,
 }
 
@@ -191,12 +192,12 @@ impl<'c> Bundles<'c> {
     }
 }
 
-/// The resources by which pods are told apart: all but the count of pods.
+/// True for resources by which pods are told apart: all but the count of pods.
 pub(super) fn differs_by_pod(resource: usize) -> bool {
     resource != 2
 }
 
-/// The pods of some items.
+/// The entries of the items `which`.
 pub(super) fn entries<'c>(context: &'c Context<'_>, items: &[Item<'_>], which: &[usize]) -> Vec<BundleEntry<'c>> {
     let mut all = vec![0.0; context.names.0.len()];
     for item in which.iter().map(|at| &items[*at]) {

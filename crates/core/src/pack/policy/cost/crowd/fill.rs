@@ -96,7 +96,7 @@ struct Filling {
 /// Place in a bundle from which its next pod is looked for.
 struct Cursor {
     bundle: BundleId,
-    /// Its place among the bundle's entries; what is before fits no more.
+    /// Its place among the bundle's entries; those before it fit no more.
     at: usize,
     /// The entry last looked at, and its parts of the node.
     known: Option<(usize, Fit)>,
@@ -317,12 +317,12 @@ impl<'f, 'c, 'a> BundleFiller<'f, 'c, 'a> {
         filled.planned.add_most(self.context, item, count)
     }
 
-    /// Undoes a filling.
+    /// Undoes a filling: its pods are left again.
     pub fn put_back(&mut self, filled: Filled) {
         filled.taken.into_iter().for_each(|one| self.bundles.entries[one.entry].left += one.count);
     }
 
-    /// Lets a filling stand.
+    /// Accepts a filling; returns its node.
     pub fn accept(&mut self, filled: Filled) -> PlannedNode {
         let mut touched: SmallVec<[BundleId; 16]> = SmallVec::new();
         for Taken { entry, bundle, .. } in &filled.taken {

@@ -36,7 +36,7 @@ const PAIRS_A_STEP: usize = 64;
 pub(super) struct Mix {
     pub candidate: usize,
     pub nodes: f64,
-    /// For each bundle the part of it that goes there.
+    /// Part of each bundle that goes there.
     pub quota: IndexVec<BundleId, f64>,
 }
 
@@ -49,9 +49,9 @@ pub(super) struct Flow {
 
 /// The bundles that have a place, with the parts in which they are counted.
 struct Rows {
-    /// For each row its bundle: to the program a row is a shape.
+    /// Bundle of each row: to the program a row is a shape.
     bundle: IndexVec<ShapeId, BundleId>,
-    /// For each bundle its row.
+    /// Row of each bundle.
     row: IndexVec<BundleId, Option<ShapeId>>,
     /// Number of parts in which a row is counted.
     parts: IndexVec<ShapeId, u32>,

@@ -98,8 +98,8 @@ pub(super) fn best<I: Copy>(choices: &Choices<I>, value: &[f64]) -> Vec<(I, f64)
 }
 
 impl<I> Tableau<'_, I> {
-    /// The choice of which more, or less where it is full, gains most for its size, and what it gains. This is where the
-    /// time goes: for the usual numbers of resources the compiler knows how many there are.
+    /// The choice of which more, or less where it is full, gains most for its size, with its gain. This is where the time goes:
+    /// for the usual numbers of resources the compiler knows the number.
     fn entering(&self) -> Option<(usize, f64)> {
         match self.rows {
             2 => self.entering_of(self.choices.taken.as_chunks::<2>().0),

@@ -1,10 +1,12 @@
-//! Very many shapes of few pods each: too many for patterns of shapes, and each too rare for any pattern to come whole.
+//! Packing of very many shapes of few pods each: too many for patterns of shapes, and each too rare for any pattern to come
+//! whole.
 //!
-//! Pods that may be on the same nodes and ask for cpu and memory in about the same proportion are a bundle. A linear
-//! program that cuts bundles at will says how many nodes of which type there are, and what of each bundle goes to which
-//! ([`fluid`]). Where a node may hold only so many of a workload's pods, and these need a good part of all nodes, they are
-//! bundles of their own, of which the program puts no more on a node than that. Nodes are then filled with the pods themselves, large ones first, so that all resources run out together
-//! ([`fill`]). What whole nodes leave over is planned by what its pods are worth in that program.
+//! Pods that may be on the same nodes and ask for cpu and memory in about the same proportion are a bundle. A linear program
+//! that cuts bundles at will finds the numbers of nodes of each type, and the parts of bundles that go to them ([`fluid`]).
+//! Where a node may hold only a few of a workload's pods, and these need a good part of all nodes, they are bundles of their
+//! own, of which the program puts no more on a node than that. Nodes are then filled with the pods themselves, large ones
+//! first, so that all resources run out together ([`fill`]). Pods that whole nodes leave over are planned by their worth in
+//! that program.
 
 mod bundles;
 mod fill;
@@ -33,7 +35,8 @@ use fill::{BundleFiller, Filled};
 use fluid::{Flow, Mix};
 use meant::Meant;
 
-/// Smallest missing part of a node at which it is not planned as a whole one: what it leaves empty, pods left over may have.
+/// Largest missing part of a node at which a part of one is planned as a whole one: what it leaves empty, pods left over may
+/// have.
 const NEARLY_WHOLE: f64 = 0.07;
 
 /// Smallest worth of a part of a node's pods, for its cost, at which it is planned as the program has it.
@@ -104,7 +107,7 @@ impl<'c> Program<'c> {
     ) -> Self {
         let left: Vec<usize> = which.iter().copied().filter(|at| !items[*at].left.is_none()).collect();
         let mut entries = bundles::entries(context, items, &left);
-        // A rough program first: how many nodes there are decides whether 20 pods that may not share one are many.
+        // A rough program first: the number of nodes decides if 20 pods that may not share one are many.
         if entries.iter().any(|entry| entry.nodes() >= bundles::MANY_NODES) {
             let mut rough = Self::with(context, open, items, entries, ROUGHLY, aims);
             rough.bundles.find_crowded(&rough.flow, &rough.candidates);
