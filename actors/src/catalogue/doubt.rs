@@ -1,5 +1,5 @@
-//! Which of EC2's lists of types is believed: not one that is empty, of which most makes no sense, or of which nothing is offered
-//! in any zone. What is known stays then, and at the start what is shipped; it is asked for again before long.
+//! Checks EC2's list of types: it is not believed if it is empty, if most of it makes no sense, or if none of its types is
+//! offered in any zone. The known list stays then, or at the start the shipped one; EC2 is asked again before long.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,12 +16,12 @@ const LONGEST_DOUBT: Duration = Duration::from_secs(600);
 const MOST_VCPUS: u32 = 1 << 14;
 const MOST_MEMORY: u64 = 1 << 28;
 
-/// The pause after so many answers in a row that are not believed.
+/// Pause after this many answers in a row that are not believed.
 pub(super) fn pause_after(doubts: u32) -> Duration {
     DOUBTED_AGAIN.saturating_mul(1 << doubts.saturating_sub(1).min(8)).min(LONGEST_DOUBT)
 }
 
-/// Whether an instance type can be one.
+/// True if the values of an instance type are possible ones.
 fn is_plausible(info: &InstanceTypeInfo) -> bool {
     let named = |letter: char| letter.is_ascii_alphanumeric() || letter == '.' || letter == '-';
     !info.name.is_empty()

@@ -39,12 +39,12 @@ impl Backoff {
         (self.base, self.ceiling) = (base, ceiling);
     }
 
-    /// How many pauses since the last success.
+    /// Number of pauses since the last success.
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// It has succeeded.
+    /// Starts over after a success.
     pub fn reset(&mut self) {
         self.failures = 0;
     }

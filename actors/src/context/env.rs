@@ -1,4 +1,4 @@
-//! What every actor has at hand: its name, the journal, the time, the settings, its share of the seed.
+//! Environment of every actor: its name, the journal, the time, the settings, its share of the seed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::telemetry::span::{OpenSpan, Span};
 pub struct Env {
     /// Name of the actor, as the log and metrics have it.
     pub actor: &'static str,
-    /// This replica.
+    /// Name of this replica.
     pub identity: Arc<str>,
     /// Settings of the replica, the same for all of its actors.
     pub settings: Arc<Settings>,
@@ -54,12 +54,12 @@ impl Env {
         Self { actor, identity, settings, term: Term(0), outage, clock, journal, seed }
     }
 
-    /// The same for an actor.
+    /// The environment of another actor of this replica.
     pub fn for_actor(&self, actor: &'static str) -> Self {
         Self { actor, ..self.clone() }
     }
 
-    /// The same in a term.
+    /// The same environment in this term.
     pub fn in_term(&self, term: Term) -> Self {
         Self { term, ..self.clone() }
     }
@@ -79,7 +79,7 @@ impl Env {
         self.clock.wall()
     }
 
-    /// How wrong the replica's own wall clock is.
+    /// Error of the replica's own wall clock against the API server's.
     pub fn skew(&self) -> ClockSkew {
         self.clock.skew()
     }

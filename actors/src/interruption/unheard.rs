@@ -19,7 +19,7 @@ use crate::telemetry::log_event::{LogEvent, Names};
 
 /// Interval at which the nodes are counted.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
-/// Until the cluster is known for the first time.
+/// Pause between two looks until the cluster is known.
 const SETTLING_TIME: Duration = Duration::from_secs(1);
 /// Time that a queue may fail for a passing reason (no connection, throttling) before it counts as lost: a warning leaves two
 /// minutes.
@@ -40,7 +40,7 @@ const HEARD: &str = "InterruptionsHeard";
 #[derive(Default)]
 pub(super) struct UnheardSpot {
     nodes: usize,
-    /// Since when calls to the queue fail.
+    /// Start of the failures of calls to the queue. Monotonic.
     failing: Option<Duration>,
     /// Reason why the queue counts as lost.
     lost: Option<LostQueue>,

@@ -126,7 +126,7 @@ pub struct Launcher {
     waking: Option<SpawnHandle>,
     /// Alarms for the next run of the queue and for the packing of lost pods.
     alarms: Alarms,
-    /// To whom launches under way tell that they fail.
+    /// Own address, for launches under way to report their failures.
     own: Option<Recipient<LaunchFails>>,
     /// Failures that were reported lately, of all launches.
     failures: Arc<Mutex<Repeats>>,

@@ -279,7 +279,7 @@ impl Launcher {
         }
     }
 
-    /// Nothing is done any more about claims of this name, unless one has come late meanwhile.
+    /// Ends the work on claims of this name, and takes back one that came late meanwhile.
     pub(super) fn free(&mut self, name: &str, ctx: &mut Context<Self>) {
         self.busy.remove(name);
         self.observed.remove(name);

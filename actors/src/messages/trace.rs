@@ -80,7 +80,7 @@ fn uuid(text: &str) -> Option<u128> {
     u128::from_str_radix(digits, 16).ok()
 }
 
-/// `traceparent`, sampled.
+/// The context as a `traceparent`, sampled.
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "00-{:032x}-{:016x}-01", self.trace, self.span)

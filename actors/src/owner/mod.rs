@@ -27,7 +27,7 @@ use crate::owner::owned::{Instances, OwnershipVerdict, instance_of};
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
-/// What is to be asked is gathered for so long.
+/// Time in which ids are gathered for one question to EC2.
 const GATHER: Duration = Duration::from_millis(100);
 /// Pause between two calls.
 const BETWEEN_CALLS: Duration = Duration::from_secs(1);
@@ -35,10 +35,10 @@ const BETWEEN_CALLS: Duration = Duration::from_secs(1);
 const MISSING_AGAIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
 /// Instances of one call.
 const TOGETHER: usize = 200;
-/// How long it is not said again of a claim that its instance is not its own.
+/// Minimum time between two reports that a claim's instance is not its own.
 const SAID_AGAIN: Duration = Duration::from_secs(600);
 
-/// Whom the owner speaks to.
+/// Addresses that the owner sends to.
 #[derive(Clone)]
 pub struct OwnerLinks {
     /// For claims that are nobody's room.
@@ -47,7 +47,7 @@ pub struct OwnerLinks {
     pub recorder: ToRecorder,
     /// For tags.
     pub cloud: Arc<dyn CloudInstances>,
-    /// Who acts on instances.
+    /// Actors that act on instances.
     pub listeners: Vec<Recipient<InstanceKnown>>,
 }
 
@@ -103,7 +103,7 @@ impl Handler<ClaimChanged> for Owner {
         if let Some(id) = instance_of(&claim) {
             match self.instances.marks(id) {
                 None => self.look_up(id, ctx),
-                // Who has forgotten it with an earlier claim is told again.
+                // A listener that has forgotten the instance with an earlier claim hears of it again.
                 Some(marks) if named_anew => {
                     let known = InstanceKnown { id: id.to_owned(), marks: marks.cloned().map(Arc::new) };
                     self.links.listeners.iter().for_each(|to| self.env.post(to, known.clone()));
@@ -131,7 +131,7 @@ impl Handler<ClaimGone> for Owner {
 impl Handler<InstanceKnown> for Owner {
     type Result = ();
 
-    /// What has just been launched, or found by its token.
+    /// Takes the tags of an instance that has just been launched, or found by its token.
     fn handle(&mut self, known: InstanceKnown, _: &mut Self::Context) {
         self.wanted.remove(&known.id);
         self.say(known);
@@ -281,7 +281,7 @@ impl Owner {
     }
 }
 
-/// Whether EC2 may be asked for it: its ids have eight hexadecimal digits, or seventeen.
+/// True for an id that EC2 takes: eight hexadecimal digits, or seventeen.
 fn is_instance(id: &str) -> bool {
     let digits = id.strip_prefix("i-").unwrap_or_default();
     [8, 17].contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())

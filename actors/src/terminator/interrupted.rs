@@ -29,7 +29,7 @@ use crate::settings::Interruptions;
 use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::span::names;
 
-/// How often it is looked whether places are ready. The pods run meanwhile.
+/// Interval at which it is checked that places are ready. The pods run meanwhile.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest pause between two orders to delete a claim whose deletion is refused: a warning leaves two minutes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -49,21 +49,21 @@ struct InterruptedClaim {
     uid: String,
     notice: InterruptionNotice,
     trace: TraceContext,
-    /// When it was heard of here.
+    /// Time at which this replica received it.
     since: Timestamp,
     /// Its deletion was ordered, or somebody else's is seen: what follows is the drain's.
     ordered: bool,
-    /// It is being deleted.
+    /// True once it is being deleted.
     goes: bool,
     /// Its end is being written down again.
     writing: bool,
-    /// How often its deletion was ordered in vain, and before when it is not ordered again. Monotonic.
+    /// Number of deletions ordered in vain, and the time before which none is ordered. Monotonic.
     failures: u32,
     not_before: Duration,
 }
 
 impl InterruptedNodes {
-    /// How many there are.
+    /// Number of interrupted nodes.
     pub(super) fn len(&self) -> usize {
         self.claims.len()
     }
@@ -100,7 +100,7 @@ impl Handler<Interrupted> for Terminator {
             ctx.notify(order);
             return Box::pin(async move { deleted(&links, &claim).await });
         }
-        // What is written on the claim outlives this replica: only then is the message taken off the queue.
+        // The claim's annotation outlives this replica: only after it is written is the message taken off the queue.
         Box::pin(async move {
             match write_down(&links, &claim, notice, trace).await {
                 Ok(()) | Err(CallError::NotFound(_)) => true,
@@ -329,7 +329,7 @@ async fn taint(links: TerminatorLinks, claim: Arc<NodeClaim>) {
         match nodes.write(&node, &cordoned).await {
             Ok(node) => return links.calls.env.post(&links.cluster, Wrote::Node(Arc::new(node))),
             Err(CallError::Conflict(_)) => conflicts.pause(&links.calls, &name).await,
-            // Where it cannot be written now, the drain cordons the Node when it begins.
+            // If it cannot be written now, the drain cordons the Node when it begins.
             Err(_) => return,
         }
     }

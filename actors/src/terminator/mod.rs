@@ -68,7 +68,7 @@ use steps::StepEnv;
 
 /// Everything that goes is looked at this often.
 const STEP_INTERVAL: Duration = Duration::from_secs(1);
-/// A change is looked at so much later, with what else has changed.
+/// Pause after a change before a look, to handle others with it.
 const SETTLING_TIME: Duration = Duration::from_millis(50);
 /// Steps that run at the same time.
 const AT_ONCE: usize = 64;
@@ -96,7 +96,7 @@ pub struct Terminator {
     attachments: Attachments,
     kept: KeptVolumes,
     evictions: Evictions,
-    /// Since when pods are waited for whose places are not ready.
+    /// Starts of the waits for pods' places.
     patience: Patience,
     endings: Endings,
     /// Ownership of the claims' instances.

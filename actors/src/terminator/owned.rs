@@ -1,5 +1,5 @@
-//! Nothing is drained, deleted or ended for a claim whose instance is not the claim's, and no Node on whose instance nothing of
-//! this cluster is. What `owner` has not said yet is waited for.
+//! Guard of ownership: nothing is drained, deleted or ended for a claim whose instance is not the claim's, nor is a Node whose
+//! instance is not this cluster's. While `owner` has not reported yet, the step waits.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::telemetry::log_event::LogEvent;
 pub(super) enum MayEnd {
     /// It may take these Nodes, and its instance.
     Yes(Vec<Arc<Node>>),
-    /// Nobody has said yet whose the instance is.
+    /// The ownership of the instance is not known yet.
     NotYet,
     /// Its instance is not its own: the claim goes alone.
     Never(NotOwned),
@@ -34,7 +34,7 @@ pub(super) enum MayEnd {
 pub(super) enum MayDrain {
     /// It may be drained for these claims; for none if its claim is gone and its instance is this cluster's.
     For(Vec<Arc<NodeClaim>>),
-    /// Nobody has said yet whose its instance is.
+    /// The ownership of its instance is not known yet.
     NotYet,
     /// Its instance is not this cluster's, or another Node is that instance's: it goes as it is.
     Never,

@@ -243,7 +243,7 @@ impl Translator {
         }));
     }
 
-    /// Nothing is made while it is not known what is meant; the log says why.
+    /// Notes that the cluster's properties are not known: nothing is made until then, and the log says why.
     fn wait_for_meaning(&mut self, why: &str) {
         self.not_known = self.not_known.saturating_add(1);
         tell_failed(&self.env, ASKING, self.not_known, why);

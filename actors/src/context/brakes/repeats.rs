@@ -9,10 +9,10 @@ const FIRST_PAUSE: Duration = Duration::from_secs(300);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 /// What has not come up for so long after its pause is forgotten, and told as if for the first time.
 const FORGOTTEN: Duration = Duration::from_secs(600);
-/// No more are remembered.
+/// Most lines that are remembered.
 const MOST: usize = 20_000;
 
-/// What was told, and when it may be told again.
+/// Reported lines, each with the time from which it may be reported again.
 #[derive(Debug, Default)]
 pub struct Repeats(BTreeMap<String, Reported>);
 
@@ -24,7 +24,7 @@ struct Reported {
 }
 
 impl Repeats {
-    /// Whether any of these is to be reported now; where one is, all of them are.
+    /// True if any of these is to be reported now; then all of them are.
     pub fn are_reported(&mut self, what: impl IntoIterator<Item = String>, now: Duration) -> bool {
         if self.0.len() > MOST / 2 {
             self.0.retain(|_, one| now < one.until.max(one.seen + FORGOTTEN));
@@ -59,7 +59,7 @@ impl Reported {
 mod tests {
     use super::*;
 
-    /// How often it is told in so many seconds, at one time a half minute.
+    /// Number of reports from second `from` to second `to`, at two attempts a minute.
     fn count_reported(repeats: &mut Repeats, what: &[&str], from: u64, to: u64) -> usize {
         let times = (from..to).step_by(30).map(Duration::from_secs);
         times.filter(|now| repeats.are_reported(what.iter().map(|one| (*one).to_owned()), *now)).count()

@@ -1,6 +1,7 @@
-//! What the cloud is asked of instances on their way out: all of them together, at most once a second, and each again after
-//! one second, two, four, then five (aws spec 4.5, 4.10). An instance is ended only for a claim just re-read as being deleted; an
-//! end that EC2 refuses is asked for again after pauses that grow to a quarter of a minute, and its state as often as any.
+//! Instances on their way out, as the cloud is asked about them: all of them together, at most once a second, and each again
+//! after one second, two, four, then five (aws spec 4.5, 4.10). An instance is ended only for a claim just re-read as being
+//! deleted; an end that EC2 refuses is asked for again after pauses that grow to a quarter of a minute, and its state as often as
+//! any.
 //!
 //! ```text
 //! want ─► begin: what is due ─► ask ─► instances_of (one call for all ids) ─► alive and to end? ─► confirmed ─► end_once ─┐
@@ -42,13 +43,13 @@ const MOST_TOKENS: usize = 20;
 /// An instance that the cloud is to be asked of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstanceQuery {
-    /// Which.
+    /// Instance asked about.
     pub handle: Handle,
-    /// What it is to end for; none when only its state is asked.
+    /// Objects that it is to end for; `None` when only its state is asked.
     pub end: Option<EndingObject>,
 }
 
-/// What an instance ends for.
+/// Objects that an instance ends for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndingObject {
     /// The claim that is being deleted.
@@ -70,18 +71,18 @@ impl EndingObject {
     }
 }
 
-/// An answer.
+/// Answer about one instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceAnswer {
-    /// Of which.
+    /// Instance answered about.
     pub handle: Handle,
-    /// What is known now.
+    /// State of the instance.
     pub seen: InstanceObservation,
     /// Instances whose end has just been accepted.
     pub ended: Vec<String>,
 }
 
-/// What was answered last, when that was asked, and for how long it is good.
+/// The last answer of one instance.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     seen: InstanceObservation,
@@ -103,14 +104,14 @@ pub struct Endings {
     unsure: BTreeSet<String>,
     asking: bool,
     begun: Option<Duration>,
-    /// The same by the wall clock.
+    /// Time of the last question by the wall clock.
     asked: Timestamp,
     backoff: Backoff,
     not_before: Duration,
 }
 
 impl Endings {
-    /// Nothing asked.
+    /// No instances asked about.
     pub fn new(rng: fastrand::Rng) -> Self {
         Self {
             wanted: BTreeMap::new(),
@@ -126,7 +127,7 @@ impl Endings {
         }
     }
 
-    /// What was last answered, and when that was asked.
+    /// Last answer, and the time of its question.
     pub fn seen(&self, handle: Option<&Handle>) -> (InstanceObservation, Timestamp) {
         let known = handle.and_then(|handle| self.answers.get(handle));
         known.map_or((InstanceObservation::Unknown, Timestamp::default()), |known| (known.seen, known.asked))
@@ -137,7 +138,7 @@ impl Endings {
         self.wanted.insert(ask.handle.clone(), ask);
     }
 
-    /// What is to be asked now, if anything is.
+    /// Questions to ask now.
     pub fn begin(&mut self, now: Duration, wall: Timestamp) -> Vec<InstanceQuery> {
         let early = self.begun.is_some_and(|begun| now.saturating_sub(begun) < PAUSE);
         if self.asking || early || now < self.not_before {
@@ -146,7 +147,7 @@ impl Endings {
         let fresh =
             |handle: &Handle| self.answers.get(handle).is_some_and(|known| now.saturating_sub(known.when) < known.good);
         let due: Vec<_> = self.wanted.keys().filter(|handle| !fresh(handle)).cloned().collect();
-        // What is over the bound stays in `wanted`, and is due the next time.
+        // A question over the bound stays in `wanted`, and is due the next time.
         let (mut tokens, mut asks) = (0, Vec::new());
         for handle in due {
             tokens += usize::from(matches!(handle, Handle::Token(_)));
@@ -156,7 +157,7 @@ impl Endings {
         }
         for ask in &mut asks {
             if self.refused.hold(key(&ask.handle), None, now) {
-                // What has become of it is asked all the same: somebody else may end it meanwhile.
+                // Its state is asked all the same: somebody else may end it meanwhile.
                 ask.end = None;
             }
         }
@@ -218,7 +219,7 @@ impl Endings {
         self.answers.insert(handle.clone(), Known { seen, when, good, asked });
     }
 
-    /// Nobody asks for it any more.
+    /// Forgets an instance that nothing asks about any more.
     pub fn forget(&mut self, handle: &Handle) {
         self.wanted.remove(handle);
         self.answers.remove(handle);
@@ -228,7 +229,7 @@ impl Endings {
         }
     }
 
-    /// How many instances are known to be on their way.
+    /// Number of instances known to be on their way out.
     pub fn count(&self) -> usize {
         self.answers.len()
     }
