@@ -1,4 +1,4 @@
-//! The commands that are under way, and what comes next of each.
+//! The commands that are under way, and the next step of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::disruption::emptiness::PoolNodeTotals;
 use crate::disruption::machines::machines;
 use crate::lifecycle::ClaimStage;
 
-/// A replacement that is not initialized by then is waited for no longer (core spec 5.8).
+/// Timeout of a command's replacements to be initialized (core spec 5.8).
 const REPLACEMENT_TIME: SignedDuration = SignedDuration::from_mins(10);
-/// And so long after that for budgets to allow the removal again.
+/// Time after that for budgets to allow the removal again.
 const BUDGET_TIME: SignedDuration = SignedDuration::from_mins(10);
-/// A removal that the API server does not show is asked for again after this.
+/// Time after which a removal that the API server does not show is asked for again.
 const ASKED_AGAIN: SignedDuration = SignedDuration::from_secs(10);
-/// And no longer after that.
+/// Timeout of a removal that the API server does not show.
 const REMOVAL_TIME: SignedDuration = SignedDuration::from_secs(60);
 /// A pool whose replacement has failed is left alone for this, then for twice as long, and so on.
 const FIRST_PAUSE: SignedDuration = SignedDuration::from_mins(5);
@@ -30,57 +30,57 @@ const LONGEST_PAUSE: SignedDuration = SignedDuration::from_hours(1);
 /// For so long a move that was to save money is remembered.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
 
-/// How far a command is.
+/// Phase of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// It is being written on its claims; nothing is launched before.
     Marking,
     /// Its replacements are on their way.
     Replacing,
-    /// The removal of its claims has been asked for: first, and last.
+    /// The removal of its claims has been asked for: first and last time.
     Removing { first: Timestamp, last: Timestamp },
 }
 
 /// A command under way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Running {
-    /// Counts commands within a term.
+    /// Number of the command within a term.
     pub id: u64,
-    /// What goes, and why.
+    /// The claims that go, with the reason.
     pub wanted: WantedRemoval,
-    /// What is launched in its stead, by name.
+    /// The claims that are launched in their stead, by name.
     pub replacements: Vec<String>,
-    /// When it began, in whichever term.
+    /// Time at which it began, in whichever term.
     pub began: Timestamp,
     phase: Phase,
 }
 
 impl Running {
-    /// One that an earlier leader has begun.
+    /// A command that an earlier leader has begun.
     pub(super) fn restored(wanted: WantedRemoval, replacements: Vec<String>, began: Timestamp) -> Self {
         Self { id: 0, wanted, replacements, began, phase: Phase::Replacing }
     }
 }
 
-/// What is to be done about a command.
+/// The next step of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CommandStep {
-    /// Its claims are to be removed; whether that is asked for the first time.
+    /// Its claims are to be removed; true if that is asked for the first time.
     Remove(Running, bool),
-    /// It is over.
+    /// The command is over.
     End(Running, Ended),
 }
 
-/// How a command has ended.
+/// The end of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// All of its claims go.
+    /// Done: all of its claims go.
     Done,
-    /// It is given up, and its claims stay: why, and for how long their pools are left alone.
+    /// It is given up, and its claims stay: the reason, and the time for which their pools are left alone.
     Undone(String, SignedDuration),
 }
 
-/// A pool in which a command has been given up, and why.
+/// A pause of a pool in which a command has been given up, with the reason.
 #[derive(Clone, Debug)]
 struct Pause {
     until: Timestamp,
@@ -88,7 +88,7 @@ struct Pause {
     why: String,
 }
 
-/// The commands of a term, and what is remembered of those that are over.
+/// The commands of a term, and the moves and failures of those that are over.
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
     running: Vec<Running>,
@@ -100,13 +100,13 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Remembers moves at least for so long, and for an hour in any case.
+    /// A queue that remembers moves for `rest`, and for an hour at least.
     #[must_use]
     pub fn resting(rest: SignedDuration) -> Self {
         Self { rest, ..Self::default() }
     }
 
-    /// Takes over what earlier leaders have begun.
+    /// Takes over commands that earlier leaders have begun.
     pub fn restore(&mut self, commands: Vec<Running>) {
         for mut command in commands {
             self.begun += 1;
@@ -115,7 +115,8 @@ impl Queue {
         }
     }
 
-    /// A command begins whose replacements have these names; answers its number. Without any its claims are being removed already.
+    /// Begins a command whose replacements have these names; returns its number. Without any its claims are being removed
+    /// already.
     pub fn begin(
         &mut self,
         command: &DisruptionCommand,
@@ -141,8 +142,8 @@ impl Queue {
         self.begun
     }
 
-    /// A command is written on its claims: its replacements may be launched. Answers it, unless it is over, or all of its claims
-    /// go for other reasons meanwhile.
+    /// Notes that a command is written on its claims: its replacements may be launched. Returns it, unless it is over, or all
+    /// of its claims go for other reasons meanwhile.
     pub fn marked(&mut self, id: u64) -> Option<Running> {
         let command = self.running.iter_mut().find(|command| command.id == id)?;
         if command.wanted.claims.is_empty() {
@@ -153,14 +154,14 @@ impl Queue {
         Some(command.clone())
     }
 
-    /// A command cannot be carried on; answers its end.
+    /// Gives up a command that cannot be carried on; returns its end.
     pub fn give_up(&mut self, id: u64, why: String, now: Timestamp) -> Option<CommandStep> {
         let at = self.running.iter().position(|command| command.id == id)?;
         let command = self.running.remove(at);
         Some(self.undone(command, why, now))
     }
 
-    /// What comes next of each command.
+    /// The next step of each command.
     ///
     /// `going` are claims, by uid, that are about to go though the snapshot may not show it.
     pub fn next(&mut self, snapshot: &Snapshot, going: &BTreeSet<String>, now: Timestamp) -> Vec<CommandStep> {
@@ -229,19 +230,20 @@ impl Queue {
         self.running.iter().flat_map(|command| &command.wanted.claims).map(|claim| claim.uid.as_str())
     }
 
-    /// When pods were moved to save money, by workload: within the last hour, or the rest that is kept to where that is longer.
+    /// Times at which pods were moved to save money, by workload: within the last hour, or the rest that is kept to where that
+    /// is longer.
     #[must_use]
     pub fn moved(&self) -> Arc<Moved> {
         self.moved.clone()
     }
 
-    /// How many nodes have been replaced within the last hour because prices differ alone.
+    /// Number of nodes that have been replaced within the last hour because prices differ alone.
     #[must_use]
     pub fn price_moves(&self) -> usize {
         self.price_moves.iter().map(|(_, nodes)| nodes).sum()
     }
 
-    /// Nodes that stay as a command in their pool was given up lately, by the uid of the claim, and why.
+    /// Nodes that stay as a command in their pool was given up lately, by the uid of the claim, with the reason.
     #[must_use]
     pub fn refused(&self, snapshot: &Snapshot, now: Timestamp) -> BTreeMap<String, String> {
         let paused = |pool: &String| self.paused.get(pool).filter(|pause| now < pause.until);
@@ -264,7 +266,7 @@ enum Next {
 
 impl Running {
     fn next_step(&mut self, snapshot: &Snapshot, going: &BTreeSet<String>, now: Timestamp) -> Next {
-        // What goes for other reasons meanwhile needs nothing of this.
+        // Claims that go for other reasons meanwhile need nothing of this command.
         self.wanted.claims.retain(|claim| {
             let entry = snapshot.claims.get(&claim.claim);
             entry.is_some_and(|entry| entry.facts.uid == claim.uid && !entry.facts.deleting)
@@ -315,7 +317,7 @@ impl Running {
 }
 
 impl WantedRemoval {
-    /// Whether the budgets of the pools allow it now, with all that goes already, and that is about to, by uid: they may be
+    /// True if the budgets of the pools allow it now, with all that goes already, and that is about to, by uid: they may be
     /// other ones than when it was found.
     #[must_use]
     pub fn within_budgets(&self, snapshot: &Snapshot, going: &BTreeSet<String>, now: Timestamp) -> bool {

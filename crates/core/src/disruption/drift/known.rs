@@ -1,5 +1,5 @@
-//! What a term knows of drift: read off pools and classes once for each of their versions, and of claims as long as nothing
-//! that they are held against changes. A successor works it out anew.
+//! Findings of a term about drift: read off pools and classes once for each of their versions, and of claims as long as nothing
+//! that they are compared with changes. A successor computes them anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::disruption::machines::NodeAndClaim;
 use crate::lifecycle::{claim::packing_requirement, hash};
 use crate::validity;
 
-/// However little changes, claims are held against what they are to be this often (core spec 5.6).
+/// Longest time between two checks of a claim, however little changes (core spec 5.6).
 const AGAIN: SignedDuration = SignedDuration::from_secs(60);
 /// A claim that could not be stamped is tried again after so long, then after twice that, and so on.
 const STAMP_PAUSE: SignedDuration = SignedDuration::from_secs(10);
@@ -27,49 +27,49 @@ const LONGEST_PAUSE: SignedDuration = SignedDuration::from_mins(10);
 /// How many claims are stamped at a look.
 const MOST_STAMPS: usize = 100;
 
-/// What is read off a pool.
+/// A pool as drift reads it.
 #[derive(Clone, Debug)]
 pub(super) struct OfPool {
     version: Option<String>,
-    /// Counts what nodes are held against, over all pools and classes.
+    /// Number of this version among those that nodes are compared with, over all pools and classes.
     seen: u64,
     pub hash: String,
-    /// None where they make no sense.
+    /// The pool's requirements; `None` where they are invalid.
     pub requirements: Option<Requirements>,
-    /// Whether nodes can be launched for it as it stands.
+    /// True if nodes can be launched for it as it stands.
     pub valid: bool,
 }
 
-/// What is read off a class.
+/// A class as drift reads it.
 #[derive(Clone, Debug)]
 pub(super) struct OfClass {
     version: Option<String>,
-    /// As of a pool.
+    /// Number of this version, counted as for pools.
     seen: u64,
     pub hash: String,
     sees: Sees,
 }
 
-/// What drift sees of a class beside its hash. What else is written on it, and when, makes no node drift.
+/// The part of a class, beside its hash, that drift compares. Other fields and their times make no node drift.
 #[derive(Clone, Debug, PartialEq)]
 struct Sees {
     readable: bool,
-    /// None unless it is settled; without conditions.
+    /// The status without conditions; `None` unless it is settled.
     status: Option<EC2NodeClassStatus>,
     reservations: (bool, bool),
     images: Vec<AmiSelectorTerm>,
 }
 
-/// A claim as it was last held against what it is to be.
+/// A claim as it was last checked.
 #[derive(Clone, Debug)]
 struct Held {
     claim: Arc<NodeClaim>,
-    /// What it was held against: all that concerns every node, its pool, its class.
+    /// Numbers of the versions that it was compared with: of all that concerns every node, of its pool, of its class.
     seen: [u64; 3],
     drift: Drift,
 }
 
-/// What is known of pools and classes, and how each claim was judged by it.
+/// Versions of pools and classes, and the judgement of each claim by them.
 #[derive(Clone, Debug, Default)]
 pub struct DriftKnowledge {
     pub gates: Gates,
@@ -87,7 +87,7 @@ pub struct DriftKnowledge {
     judged: u64,
 }
 
-/// What all claims were last held against.
+/// Input that all claims were last compared with.
 #[derive(Clone, Debug)]
 struct Seen {
     offers: OffersByClass,
@@ -97,7 +97,7 @@ struct Seen {
 }
 
 impl DriftKnowledge {
-    /// A look begins: finds out whether anything has changed that claims are held against.
+    /// Begins a look: finds out if anything has changed that claims are compared with.
     pub fn begin(&mut self, snapshot: &Snapshot, offers: &OffersByClass, now: Timestamp) {
         let there = |uid: &str, claim: &NodeClaim| {
             let name = claim.metadata.name.as_deref().unwrap_or_default();
@@ -125,8 +125,8 @@ impl DriftKnowledge {
             && now.duration_since(seen.at).abs() < AGAIN
     }
 
-    /// Reads pools and classes of which a new version is there; says whether any class is another than before. Most versions
-    /// change nothing that nodes are held against: a counter of nodes, a condition, a budget.
+    /// Reads pools and classes of which a new version is there; true if any class is another than before. Most versions change
+    /// nothing that nodes are compared with: a counter of nodes, a condition, a budget.
     fn refresh(&mut self, snapshot: &Snapshot) -> bool {
         self.pools.retain(|name, _| snapshot.pools.contains_key(name));
         for (name, pool) in snapshot.pools.iter() {
@@ -157,13 +157,13 @@ impl DriftKnowledge {
         changed
     }
 
-    /// How many times a claim has been held against what it is to be.
+    /// Number of checks of claims so far.
     #[cfg(test)]
     pub fn judged(&self) -> u64 {
         self.judged
     }
 
-    /// Whether nodes of a pool can be replaced now: pool and class are as a launch needs them.
+    /// True if nodes of a pool can be replaced now: pool and class are as a launch needs them.
     pub fn may_replace(&self, snapshot: &Snapshot, pool: &str, class: Option<&str>, offers: &OffersByClass) -> bool {
         let settled = |class: &str| settled_class(snapshot, class).is_some();
         let offered = |class: &str| offers.get(class).is_some_and(|types| !types.is_empty());
@@ -171,8 +171,8 @@ impl DriftKnowledge {
             && class.is_some_and(|class| settled(class) && offered(class))
     }
 
-    /// Holds a node against what it is to be; what follows is added to the orders. Nothing is known of one whose pool is not there
-    /// or cannot be read.
+    /// Checks a node for drift; marks and stamps that follow are added to the orders. `None` for one whose pool is not there or
+    /// cannot be read.
     pub fn judge(
         &mut self,
         machine: &NodeAndClaim<'_>,
@@ -236,7 +236,7 @@ impl DriftKnowledge {
     }
 }
 
-/// Whether a claim may be stamped now: at once, and again ever later where that fails.
+/// True if a claim may be stamped now: at once, and again ever later where that fails.
 fn may_stamp(stamped: &mut BTreeMap<String, (u32, Timestamp)>, uid: &str, now: Timestamp) -> bool {
     let (tries, next) = stamped.get(uid).copied().unwrap_or((0, now));
     if next > now {
@@ -250,13 +250,13 @@ fn may_stamp(stamped: &mut BTreeMap<String, (u32, Timestamp)>, uid: &str, now: T
 fn of_pool(pool: &NodePool, version: Option<String>) -> OfPool {
     let written: Vec<_> = pool.spec.template.spec.requirements.iter().map(packing_requirement).collect();
     let valid = validity::node_pool(pool).is_empty() && pool.metadata.deletion_timestamp.is_none();
-    // A pool that makes no sense gets no nodes: none of those that it has is replaced for what it asks.
+    // An invalid pool gets no nodes: none of those that it has is replaced for its requirements.
     let requirements = Requirements::from_written(&written).ok().filter(|_| valid);
     OfPool { version, seen: 0, hash: hash::node_pool(pool), requirements, valid }
 }
 
 impl OfPool {
-    /// Whether nodes that are held against either come out the same.
+    /// True if nodes compared with either have the same result.
     fn is_as(&self, other: &Self) -> bool {
         self.hash == other.hash && self.valid == other.valid && self.requirements == other.requirements
     }

@@ -1,8 +1,9 @@
-//! Replacing drifted nodes: as many at a time as budgets allow, those without pods first, then those that have drifted longest.
+//! Replacement of drifted nodes: as many at a time as budgets allow, those without pods first, then those that have drifted
+//! longest.
 //!
-//! Places for a node's pods are made while it serves, untainted; only when all are ready does it go. Where a place does not come
-//! in time, the node stays, and its pool's next try waits: two minutes, then four, up to an hour, one node at a time. So what
-//! makes all replacements bad replaces nobody.
+//! Places for a node's pods are made while it serves, untainted; only when all are ready does it go. Where a place does not
+//! come in time, the node stays, and its pool's next try waits: two minutes, then four, up to an hour, one node at a time. So a
+//! fault that makes all replacements bad replaces nobody.
 
 use std::collections::BTreeMap;
 
@@ -25,10 +26,11 @@ const PAUSES: (SignedDuration, SignedDuration) = (SignedDuration::from_mins(2), 
 /// So many of a pool may be replaced together, or a tenth of it where that is more, whatever budgets allow.
 const TOGETHER: usize = 10;
 
-/// Of so many drifted nodes of a pool it is found out and said at each look what holds them, whether there is room or not.
+/// Number of a pool's drifted nodes for which each look finds and reports the reason that holds them, whether there is room or
+/// not.
 const ASKED: usize = 100;
 
-/// A drifted node that is known to be so at the API server too, and since when.
+/// A drifted node that is known to be so at the API server too, with the time since when.
 #[derive(Clone, Copy)]
 pub struct DriftedNode<'a> {
     pub machine: NodeAndClaim<'a>,
@@ -40,7 +42,7 @@ pub struct DriftedNode<'a> {
 struct Replacing {
     disrupted: DisruptedClaim,
     since: Timestamp,
-    /// When there was last hope of a place for every pod.
+    /// Time of the last hope of a place for every pod.
     hoped: Timestamp,
 }
 
@@ -51,22 +53,22 @@ struct Pause {
     until: Timestamp,
 }
 
-/// What a term is replacing, and what has failed.
+/// Replacements of a term, and those that have failed.
 #[derive(Clone, Debug, Default)]
 pub struct Replacements {
     running: BTreeMap<String, Replacing>,
     pauses: BTreeMap<String, Pause>,
-    /// How often claims could not be replaced, by uid, with their names: others are tried first.
+    /// Numbers of failed replacements of claims, by uid, with their names: others are tried first.
     failed: BTreeMap<String, (String, u32)>,
 }
 
 impl Replacements {
-    /// Whether a claim's pods are getting places.
+    /// True if a claim's pods are getting places.
     pub fn has(&self, uid: &str) -> bool {
         self.running.contains_key(uid)
     }
 
-    /// How many there are.
+    /// Number of nodes whose pods are getting places.
     pub fn count(&self) -> usize {
         self.running.len()
     }
@@ -83,7 +85,8 @@ impl Replacements {
         self.running.keys()
     }
 
-    /// A node could not be replaced; answers for how long its pool waits. Those that fail together are one failure.
+    /// Notes that a node could not be replaced; returns the time for which its pool waits. Those that fail together are one
+    /// failure.
     fn fail(&mut self, one: &DisruptedClaim, now: Timestamp) -> SignedDuration {
         self.failed.entry(one.uid.clone()).or_insert_with(|| (one.claim.clone(), 0)).1 += 1;
         let pause = self.pauses.entry(one.pool.clone()).or_default();
@@ -96,18 +99,18 @@ impl Replacements {
     }
 }
 
-/// What a node that is being replaced comes to.
+/// State of a node that is being replaced.
 enum Outcome {
-    /// Not all places are ready; and whether each is on its way.
+    /// Not all places are ready; true if each is on its way.
     Waits(bool),
-    /// All places are.
+    /// All places are ready.
     Ready,
-    /// It stays; and whether that is as it could not be replaced.
+    /// It stays, with the reason; true if it could not be replaced.
     Stays(String, bool),
 }
 
 impl<'a> Look<'a> {
-    /// Holds a node against what it is to be.
+    /// Checks a node for drift.
     pub(in crate::disruption) fn drift(&mut self, machine: &NodeAndClaim<'a>) -> Option<DriftedNode<'a>> {
         let (snapshot, offers, now) = (self.snapshot, self.offers, self.now);
         let drift = self.memory.drift.judge(machine, snapshot, offers, &mut self.out.drift, now)?;
@@ -115,7 +118,7 @@ impl<'a> Look<'a> {
         Some(DriftedNode { machine: *machine, since })
     }
 
-    /// A pool's drifted nodes, and those that are being replaced.
+    /// Goes on with a pool's nodes that are being replaced, and begins with drifted ones.
     pub(in crate::disruption) fn replace(
         &mut self,
         pool: &'a str,
@@ -160,7 +163,7 @@ impl<'a> Look<'a> {
         self.begin_some(pool, &candidates, room);
     }
 
-    /// Starts with as many as there is room for.
+    /// Starts with as many as `room` allows.
     fn begin_some(&mut self, pool: &str, candidates: &[DriftedNode<'a>], room: usize) {
         let pause = self.memory.replacing.pauses.get(pool).copied().unwrap_or_default();
         let closed = self.snapshot.closed_pools.get(pool).is_some_and(|closed| closed.until > self.moment.monotonic);
@@ -183,9 +186,9 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// As many as there is room for of those that nothing holds: without pods first, then those that have failed less often, then
-    /// the longest drifted. Says as well of how many it has not asked what holds them, which is dear: what they wait for is
-    /// room.
+    /// As many as there is room for of those that nothing holds: without pods first, then those that have failed less often,
+    /// then the longest drifted. Returns as well the number of those for which it has not looked for a reason that holds them,
+    /// which is dear: they wait for room.
     fn free_to_go(
         &mut self,
         pool: &str,
@@ -217,7 +220,8 @@ impl<'a> Look<'a> {
         (free, if may { all - asked } else { 0 })
     }
 
-    /// What keeps a drifted node. With a `terminationGracePeriod` pods do not: it bounds how long they may (core spec 5.2).
+    /// The reason that keeps a drifted node. With a `terminationGracePeriod` pods do not: it bounds how long they may (core
+    /// spec 5.2).
     fn holds(&self, machine: &NodeAndClaim<'a>) -> Option<(String, Option<Timestamp>)> {
         let claim = self.snapshot.claims.get(&machine.claim.name)?;
         if claim.claim.spec.termination_grace_period.is_none() {
@@ -227,7 +231,7 @@ impl<'a> Look<'a> {
         Some((format!("the node has the annotation {annotation}"), None))
     }
 
-    /// Whether a pod on it asks that the node stay, and nothing bounds that.
+    /// True if a pod on it asks that the node stay, and nothing bounds that.
     fn asks(&self, machine: &NodeAndClaim<'a>) -> bool {
         let claim = self.snapshot.claims.get(&machine.claim.name);
         let bounded = claim.is_some_and(|claim| claim.claim.spec.termination_grace_period.is_some());
@@ -244,7 +248,7 @@ impl<'a> Look<'a> {
             return Outcome::Stays("it does not drift any more".into(), false);
         }
         let holds = self.holds(machine).map(|(why, _)| why);
-        // What asks to be left alone is; a budget over its pods may let them go in a moment.
+        // Annotations that ask to be left alone are heeded at once; a budget over its pods may let them go in a moment.
         let asks = holds.clone().filter(|_| machine.node.do_not_disrupt.is_some() || self.asks(machine));
         if let Some(why) = asks {
             return Outcome::Stays(why, false);
@@ -276,7 +280,7 @@ impl<'a> Look<'a> {
         Outcome::Waits(hope)
     }
 
-    /// Whether a node has been waiting for its places for as long as it may.
+    /// True if a node has been waiting for its places for as long as it may.
     fn is_late(&self, uid: &str) -> bool {
         let running = &self.memory.replacing.running;
         running.get(uid).is_some_and(|one| self.now.duration_since(one.since) >= LONGEST_PLACE_WAIT)
@@ -292,7 +296,7 @@ impl<'a> Look<'a> {
                 if !marked {
                     self.out.drift.begin.push(one.disrupted.clone());
                 }
-                // Places become ready without a change of the cluster's that is told here: it is looked every second.
+                // Places become ready without a change of the cluster that comes here: the next look is in a second.
                 self.look_again(Some(later(self.now, SignedDuration::from_secs(1))));
             }
             Outcome::Ready => {
@@ -313,7 +317,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Whether a pod on it needs a place elsewhere.
+/// True if a pod on it needs a place elsewhere.
 fn moves_any(machine: &NodeAndClaim<'_>) -> bool {
     machine.load.is_some_and(|load| load.pods.values().any(|pod| PodEntry::reschedulable(pod)))
 }

@@ -1,4 +1,4 @@
-//! Why a class of pods is left over: each pool's rules one after the other, with what each removes.
+//! Reasons why a class of pods is unschedulable: each pool's rules one after the other, with what each removes.
 
 pub(in crate::pack) mod amounts;
 pub(in crate::pack) mod reason;
@@ -28,10 +28,10 @@ use crate::problem::{PreferencePolicy, UnusablePool};
 use crate::requirements::{Incompatible, NodeSelectorRequirement, Requirements, describe};
 use size::too_large;
 
-/// So many DaemonSets that do not count are named by a reason.
+/// Largest number of DaemonSets left out of the count that a reason names.
 const MOST_DAEMONS_NAMED: usize = 3;
 
-/// What is left when packing ends.
+/// The pools' limits and the reservations that are left when packing ends.
 #[derive(Clone, Copy)]
 pub(crate) struct LeftAtEnd<'p> {
     pub limits: &'p IndexVec<PoolId, LimitsLeft>,
@@ -53,7 +53,7 @@ pub(crate) fn reason(context: &Context<'_>, class: &Class, left: LeftAtEnd<'_>, 
     if pools.is_empty() { Reason::NoNodePool } else { Reason::NoPoolFits { pools } }
 }
 
-/// How near a pool is to taking a pod, by the rule that keeps it off: the more it meets, the nearer.
+/// Rank of a pool by the rule that keeps the pod off it: the more rules it meets before, the higher.
 fn nearness(context: &Context<'_>, class: &Class, one: &PoolReason) -> u32 {
     match one.rule {
         Rule::Taints if !is_meant(context, class, &one.pool) => 0,
@@ -70,7 +70,7 @@ fn nearness(context: &Context<'_>, class: &Class, one: &PoolReason) -> u32 {
     }
 }
 
-/// Whether a pool is what a class asks for by its labels, taints apart.
+/// True if the pool's requirements, taints apart, are compatible with what the class asks for.
 fn is_meant(context: &Context<'_>, class: &Class, pool: &str) -> bool {
     let view = context.pools.iter().find(|view| context.problem.node_pools[view.index].name == pool);
     let Some((view, last)) = view.zip(class.alternatives.last()) else { return false };
@@ -94,12 +94,12 @@ struct Trial<'c, 'a> {
     view: &'c PoolView,
     types: Bits,
     removed: Vec<Removed>,
-    /// Those that are not available anywhere that is asked for.
+    /// Instance types of which no offering is available in the zones and capacity types that are asked for.
     sold_out: Bits,
 }
 
 impl Trial<'_, '_> {
-    /// Applies a rule; says whether anything is left.
+    /// Applies a rule; true if an instance type is left.
     fn retain(&mut self, rule: Rule, types: Bits) -> bool {
         let lost = self.types.count() - types.count();
         if lost > 0 {
@@ -109,7 +109,7 @@ impl Trial<'_, '_> {
         !self.types.is_empty()
     }
 
-    /// Applies where the pod's volumes are; says whether anything is left.
+    /// Keeps the instance types that can be where the pod's volumes are; true if any is left.
     fn keep_where_volumes_are(&mut self, class: &Class, pool: PoolId) -> bool {
         let mut there = Bits::empty(self.context.problem.instance_types.len());
         let selections = class.alternatives.iter().filter_map(|one| self.context.selection(one.set, pool));
@@ -188,7 +188,7 @@ fn why_not(
     only_together(trial, topology)
 }
 
-/// The DaemonSets that do not count on a pool's nodes: who looks why there is no room knows that it is not for them.
+/// The DaemonSets that do not count on a pool's nodes, as the end of a reason: the reader sees that they take no room.
 fn not_counted(context: &Context<'_>, pool: PoolId) -> String {
     let here = context.daemons_left_out.iter().filter(|one| one.pool.is_none_or(|own| own == pool));
     let mut named: Vec<String> = here.map(|one| full_name(&context.problem.daemon_pods[one.daemon])).collect();
@@ -202,7 +202,7 @@ fn not_counted(context: &Context<'_>, pool: PoolId) -> String {
     }
 }
 
-/// Which of a pool's taints the pods of a class do not tolerate.
+/// Names the taints of a pool that the pods of a class do not tolerate.
 fn not_tolerated(class: &Class, example: &Pod, taints: &[Taint]) -> Option<String> {
     let forgiving = class.alternatives.iter().any(|one| one.forgiving);
     let named: Vec<String> = taints
@@ -230,7 +230,7 @@ fn only_together(trial: Trial<'_, '_>, topology: Option<&str>) -> PoolReason {
     trial.end(Rule::MinValues, detail)
 }
 
-/// What a pod with volumes asks for apart from these; `None` for one without.
+/// Requirements of a pod with volumes apart from those of the volumes; `None` for one without.
 fn own_requirements(pod: &Pod) -> Option<Requirements> {
     if pod.volume_topology.is_empty() {
         return None;
@@ -239,7 +239,7 @@ fn own_requirements(pod: &Pod) -> Option<Requirements> {
     own.into_iter().next_back().map(|one| one.requirements)
 }
 
-/// `zone In [a], or zone In [b]`.
+/// Describes the places of volumes: `zone In [a], or zone In [b]`.
 fn places(all: &[Vec<NodeSelectorRequirement>]) -> String {
     const MOST: usize = 4;
     let text = all.iter().take(MOST).map(|place| match Requirements::from_written(place) {
@@ -260,7 +260,7 @@ fn refused_label(trial: Trial<'_, '_>, conflict: Incompatible) -> PoolReason {
     }
 }
 
-/// `In [on-demand]` of `karpenter.sh/capacity-type In [on-demand]`.
+/// A requirement's text without its key: `In [on-demand]` of `karpenter.sh/capacity-type In [on-demand]`.
 fn strip_key(described: &str) -> &str {
     described.split_once(' ').map_or(described, |(_, rest)| rest)
 }
@@ -306,8 +306,8 @@ fn types_left(trial: &mut Trial<'_, '_>, wanted: &Requirements) -> Result<(), (R
     Ok(())
 }
 
-/// What the cloud has said of instance types that would do and are not available, as the end of a reason; empty where it has
-/// said nothing.
+/// Errors that the cloud gave for offerings of sold-out types which the pod fits, as the end of a reason; empty if there are
+/// none.
 fn refusals(trial: &Trial<'_, '_>, class: &Class, pool: PoolId, wanted: &Requirements) -> String {
     const MOST: usize = 3;
     let mut fitting = trial.sold_out.clone();

@@ -22,7 +22,7 @@ use crate::requirements::Requirements;
 /// Amounts of the resources that anything asks for, in the order of [`ResourceNames`].
 pub(crate) type Amounts = SmallVec<[i64; 4]>;
 
-/// More than can be asked for, and far from overflow.
+/// An amount above any that can be asked for, and far from overflow.
 pub(crate) const UNBOUNDED: i64 = i64::MAX / 4;
 
 /// Pods that are equal as far as scheduling can see.
@@ -34,37 +34,37 @@ pub(crate) struct Class {
     /// Volumes that they use together with others, and the amounts that the first of them on a node takes.
     pub shared: Shared,
     pub first: Amounts,
-    /// What they may ask of a node, tried in order.
+    /// Ways in which its pods can be placed, tried in order.
     pub alternatives: IndexVec<TierId, ClassAlternative>,
-    /// Which alternatives have nothing soft: where none of these has a place, no other has. Empty where all are such.
+    /// Alternatives that have nothing soft: where none of these has a place, no other has. Empty where all are such.
     pub hard: SmallVec<[TierId; 2]>,
-    /// Why they can never be placed, as a sentence.
+    /// The reason why its pods can never be placed, as a sentence.
     pub refused: Option<String>,
-    /// Whether they ask for more of something than anything has: they get a reason and nothing else.
+    /// True if its pods ask for more of something than anything has: they get a reason and nothing else.
     pub hopeless: bool,
 }
 
 /// One way in which a class's pods can be placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClassAlternative {
-    /// What it requires of a node.
+    /// Requirements on the node.
     pub set: SetId,
-    /// Whether taints that only prefer are tolerated.
+    /// True if `PreferNoSchedule` taints are tolerated.
     pub forgiving: bool,
 }
 
 impl Class {
-    /// How many pods it has.
+    /// Number of its pods.
     pub fn count(&self) -> u32 {
         count_of(self.pods.len())
     }
 
-    /// Whether it is worth looking for places.
+    /// True if it is worth looking for places.
     pub fn can_be_placed(&self) -> bool {
         self.refused.is_none() && !self.hopeless
     }
 
-    /// The pod that stands for all.
+    /// The pod that stands for all of the class.
     pub fn example<'a>(&self, problem: &'a Problem) -> &'a Pod {
         &problem.pods[self.pods[0]]
     }
@@ -163,7 +163,7 @@ fn stated(reader: Reader<'_>, pod: &Pod) -> Result<Stated, String> {
     reader.stated(pod, &strict.into_iter().map(|one| one.requirements).collect::<Vec<_>>())
 }
 
-/// What orders pods, mostly without a look at them: with very many, each costs a miss of the cache.
+/// Sort key of pods, mostly compared without a look at them: with very many, each costs a miss of the cache.
 #[derive(Clone, Copy)]
 struct Age {
     created: Option<jiff::Timestamp>,
@@ -192,7 +192,7 @@ impl Age {
 
 /// The pods in groups of equals, in order of first appearance.
 fn grouped(problem: &Problem, labels_matter: bool) -> IndexVec<ClassId, Vec<PodId>> {
-    // Before classes are ordered: these ids are none of theirs.
+    // Groups come before classes are ordered: their ids are not those of classes.
     let mut groups: IndexVec<ClassId, Vec<PodId>> = IndexVec::new();
     let mut by_hash: FxHashMap<u64, SmallVec<[ClassId; 1]>> = FxHashMap::default();
     for (at, pod) in problem.pods.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Which pool a class's pods go to, and nodes for pods that have to be together.
+//! Choice of the pool for a class's pods, and nodes for pods that have to be together.
 
 use super::planned_node::{Candidate, PlannedNode};
 use crate::pack::filter::taints;
@@ -11,10 +11,10 @@ use crate::pack::model::numbers::count_of_amount;
 use crate::pack::model::reserved::{Room, in_order};
 use crate::problem::Policy;
 
-/// What a look at a pool for a class by one of its alternatives takes, in steps.
+/// Work to compare a pool with a class by one of its alternatives, in steps.
 const ITEM: usize = 4;
 
-/// Pods of a class, where they are to be and how many of them there are.
+/// A number of pods of a class, with the candidate that was chosen for them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitingPods {
     pub class: ClassId,
@@ -40,20 +40,20 @@ pub(crate) fn assign<'c>(
     first(context, waiting, room, only).map(|(pool, item, _)| (pool, item))
 }
 
-/// The same, with the instance types that hold one of the pods.
+/// The first alternative and pool as in [`assign`], with the instance types that hold one of the pods.
 pub(crate) fn first<'c>(
     context: &'c Context<'_>,
     waiting: WaitingPods,
     room: Room<'_>,
     only: Option<PoolId>,
 ) -> Option<(PoolId, Item<'c>, Bits)> {
-    // A class of 500 pods is looked at as one pod here: what holds one holds one of each, and how many there are is
-    // for the policy to find out.
+    // A class of 500 pods is looked at as one pod here: a node that holds one holds one of each, and the policy finds out how
+    // many it holds.
     let class = &context.classes[waiting.class];
     let alternatives = class.open_alternatives(waiting.candidate);
     let ways = context.volume_ways(waiting.class);
     let pools = || context.pools.ids().filter(|pool| only.is_none_or(|only| only == *pool));
-    // What has no place without its soft rules has none with them: they are not given up one after the other for that.
+    // A pod that has no place without its soft rules has none with them: they are not given up one after the other for that.
     let fits = |tier: &TierId| {
         let one = class.alternatives[*tier];
         pools().any(|pool| item(context, waiting, one, pool, room).is_some())
@@ -68,8 +68,8 @@ pub(crate) fn first<'c>(
     alternatives.chunks(ways).find_map(|ways| heaviest(context, waiting, ways, room, only))
 }
 
-/// A dearer pool of the same weight is taken as long as it costs no more than so many times what the cheapest does: the pods
-/// of a batch rather share nodes.
+/// Smallest ratio by which an earlier pool of the same weight has to be dearer to lose to a cheaper one: the pods of a batch
+/// rather share nodes.
 const AS_CHEAP: f64 = 1.02;
 
 /// The heaviest pool that has a node by one of some alternatives, and of those of one weight the cheapest: the names of pools
@@ -99,10 +99,10 @@ fn heaviest<'c>(
     best.map(|(_, found)| found)
 }
 
-/// So many types are priced in a step.
+/// Number of types that are priced in one step of work.
 const TYPES_A_STEP: usize = 8;
 
-/// What one of so many pods costs at least on nodes of a pool that hold nothing else.
+/// Lowest price of one of the pods, in dollars an hour, on nodes of a pool that hold nothing else.
 fn price_of_a_pod(context: &Context<'_>, waiting: WaitingPods, pool: PoolId, item: &Item<'_>, types: &Bits) -> f64 {
     if !context.work(1 + types.count() / TYPES_A_STEP) {
         return f64::INFINITY;
@@ -127,7 +127,8 @@ impl Class {
     }
 }
 
-/// What a class asks of a pool by one of its alternatives, if it could get a node there, and the types that hold one of its pods.
+/// A class's item for a pool by one of its alternatives, if it could get a node there, with the types that hold one of its
+/// pods.
 pub(crate) fn item<'c>(
     context: &'c Context<'_>,
     waiting: WaitingPods,

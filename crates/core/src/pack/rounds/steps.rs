@@ -49,7 +49,7 @@ impl Steps {
         // A `Cell`, as steps are taken while much else is borrowed; packing runs on one thread.
         let left = self.left.get().saturating_sub(steps_of(count));
         self.left.set(left);
-        // Zero left counts as spent: whoever would take nothing more still learns that it is over.
+        // Zero left counts as spent: a caller that would take nothing more still learns that it is over.
         left > 0
     }
 

@@ -21,11 +21,11 @@ use crate::requirements::{Operator, Requirements};
 /// The rule for the pods that a selector means.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum RuleKind {
-    /// They are spread over domains.
+    /// A spread: the pods are spread over domains.
     Spread {
         /// Number of pods that a domain may have more than the least.
         skew: u32,
-        /// With fewer domains than this the least counts as none.
+        /// Number of domains below which the least counts as none.
         domains: u32,
         /// The nodes that count: those with one of these; all when empty.
         nodes: Vec<Requirements>,
@@ -34,9 +34,9 @@ pub(crate) enum RuleKind {
         /// The nodes that count: those that have these labels too, over which the pod is spread as strictly besides.
         labels: Vec<String>,
     },
-    /// One of them is in the same domain.
+    /// Pod affinity: one of the pods is in the same domain.
     PodAffinity,
-    /// None of them is in the same domain, in either direction.
+    /// Pod anti-affinity: none of the pods is in the same domain, in either direction.
     PodAntiAffinity,
     /// Only one of them is on a node: they take the same port, so that they cannot both have it.
     Port(HostPort),
@@ -107,7 +107,7 @@ impl Stated {
         }
     }
 
-    /// The soft rules still kept.
+    /// The soft rules that are kept when some are given up.
     pub fn kept(&self, given_up: GivenUp) -> impl Iterator<Item = &Group> {
         let pod_affinity = self.pod_affinity.iter().skip(given_up.pod_affinity);
         pod_affinity
