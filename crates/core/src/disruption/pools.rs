@@ -16,7 +16,7 @@ pub const NEVER: &str = "its NodePool does not consolidate: consolidateAfter is 
 /// The reason that keeps nodes with pods in a pool whose empty nodes go.
 pub const EMPTY_ONLY: &str = "its NodePool's consolidationPolicy is WhenEmpty, and it has pods";
 
-/// Observation of a pool: its nodes are only watched, or go.
+/// Says if a pool's nodes go, or are only watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observing {
     /// Not observed: nodes go.
@@ -36,7 +36,7 @@ pub struct DisruptionPool<'a> {
     pub ttl: Option<SignedDuration>,
     /// consolidateAfter; `None` is Never, or a static pool.
     pub after: Option<SignedDuration>,
-    /// Observation of its nodes.
+    /// Says if its nodes go, or are only watched.
     pub observing: Observing,
 }
 

@@ -66,7 +66,8 @@ impl Demand {
         }
     }
 
-    /// Factor on the payback time: 0, which asks for no payback, where the requests of an hour ago are not known.
+    /// Factor on the payback time: 0, which asks for no payback, after a scale-in within the hour, and where the requests of an
+    /// hour ago are not known.
     fn payback_factor(&self) -> i32 {
         let (Some(then), Some(now)) = (self.requested.front(), self.requested.back()) else {
             return 0;

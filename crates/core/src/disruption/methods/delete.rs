@@ -58,7 +58,7 @@ impl Method for Delete {
 }
 
 impl Delete {
-    /// The command with the node that is too large for the pods that have come to it: all of them go to a new, smaller node
+    /// The command with the node that is too large for the pods that have come to it: all its pods go to a new, smaller node
     /// instead.
     fn with_last(
         &self,
