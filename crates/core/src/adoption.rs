@@ -1,7 +1,8 @@
 //! Taking NodePools over from Karpenter, and giving them back.
 //!
-//! A NodePool that Karpenter has had carries the hash of its template in a version that is none of ours. Whoever leads takes it
-//! over in one write: our own hash comes on it, and what `ADOPT_AS` holds back until an operator has looked.
+//! A NodePool that Karpenter has had carries the hash of its template in a version that is none of ours. The leader takes it
+//! over in one write: our own hash comes on it, and the annotations of `ADOPT_AS`, which hold back until an operator has
+//! looked.
 //!
 //! ```text
 //! a foreign stamp ──► what ADOPT_AS names, where nobody has said otherwise ──► held back
@@ -28,14 +29,14 @@ pub type Annotations = BTreeMap<String, String>;
 
 /// Word for [`AdoptAs`] that holds nothing back.
 pub const AS_IS: &str = "as-is";
-/// What [`DISRUPTION`] says of a pool whose nodes are only watched.
+/// Value of [`DISRUPTION`] for a pool whose nodes are only watched.
 pub const OBSERVE: &str = "observe";
-/// What [`PACKING_POLICY`] says of a pool that is packed Karpenter's way.
+/// Value of [`PACKING_POLICY`] for a pool that is packed Karpenter's way.
 pub const FEWEST_NODES: &str = "fewest-nodes";
-/// What is allowed as `ADOPT_AS`, in words.
+/// Allowed values of `ADOPT_AS`, in words.
 pub const ALLOWED: &str = "as-is, or observe and fewest-nodes, comma separated";
 
-/// What is held back in pools that are taken over from Karpenter (`ADOPT_AS`).
+/// Behaviour that is held back in pools that are taken over from Karpenter (`ADOPT_AS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct AdoptAs {
     /// Dovetail does not decide to remove their nodes; it reports which it would have removed.
@@ -45,17 +46,17 @@ pub struct AdoptAs {
 }
 
 impl Default for AdoptAs {
-    /// Both: nothing moves before an operator has looked.
+    /// Both are held back: nothing moves before an operator has looked.
     fn default() -> Self {
         Self { observe: true, fewest_nodes: true }
     }
 }
 
 impl AdoptAs {
-    /// Nothing is held back.
+    /// Holds nothing back.
     pub const NOTHING: Self = Self { observe: false, fewest_nodes: false };
 
-    /// Reads `as-is`, or words separated by commas; none where it is something else.
+    /// Reads `as-is`, or words separated by commas; `None` for anything else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.trim() == AS_IS {
@@ -68,7 +69,7 @@ impl AdoptAs {
         })
     }
 
-    /// As it is written.
+    /// Its value in `ADOPT_AS` and in the annotation.
     #[must_use]
     pub fn name(self) -> String {
         let words = [(self.observe, OBSERVE), (self.fewest_nodes, FEWEST_NODES)];
@@ -76,13 +77,13 @@ impl AdoptAs {
         if words.is_empty() { AS_IS.to_owned() } else { words.join(",") }
     }
 
-    /// Whether nothing is held back.
+    /// True if nothing is held back.
     #[must_use]
     pub fn is_nothing(self) -> bool {
         self == Self::NOTHING
     }
 
-    /// What it writes on a pool.
+    /// The annotations that it writes on a pool: keys and values.
     fn written(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let all = [(self.observe, DISRUPTION, OBSERVE), (self.fewest_nodes, PACKING_POLICY, FEWEST_NODES)];
         all.into_iter().filter(|(on, ..)| *on).map(|(_, key, value)| (key, value))
@@ -93,30 +94,30 @@ impl AdoptAs {
     }
 }
 
-/// What has become of a pool.
+/// A change in the adoption of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdoptionChange {
     /// It is taken over from Karpenter.
     TakenOver {
         /// Karpenter's hash version, empty where it had written none.
         version: String,
-        /// What is held back.
+        /// The behaviour that is held back.
         held: AdoptAs,
     },
     /// Less is held back than before.
     Released {
-        /// What is still held back.
+        /// The behaviour that is still held back.
         held: AdoptAs,
     },
 }
 
-/// Whether Karpenter has had this pool since we last did: it carries a hash of a version that is none of ours.
+/// True if Karpenter has had this pool since we last did: it carries a hash of a version that is none of ours.
 #[must_use]
 pub fn is_foreign(own: &Annotations) -> bool {
     own.contains_key(NODE_POOL_HASH) && own.get(NODE_POOL_HASH_VERSION).is_none_or(|version| !hash::is_own(version))
 }
 
-/// What is held back in a pool because it was taken over: the annotations that were written then and are unchanged.
+/// The behaviour that is held back in a pool because it was taken over: the annotations that were written then and are unchanged.
 #[must_use]
 pub fn held(own: &Annotations) -> AdoptAs {
     let recorded = own.get(ADOPTED_AS).and_then(|text| AdoptAs::parse(text)).unwrap_or(AdoptAs::NOTHING);
@@ -124,10 +125,10 @@ pub fn held(own: &Annotations) -> AdoptAs {
     recorded.both(AdoptAs { observe: says(DISRUPTION, OBSERVE), fewest_nodes: says(PACKING_POLICY, FEWEST_NODES) })
 }
 
-/// Writes what is due on a pool's annotations, but for the hashes: nothing on a pool that Karpenter never had.
+/// Writes the due changes into a pool's annotations, except the hashes: none on a pool that Karpenter never had.
 ///
-/// A pool that is taken over gets what `wanted` holds back, where no annotation of the operator's says anything. One that was
-/// taken over before loses what `wanted` no longer names and what the operator has changed.
+/// A pool that is taken over gets the annotations of `wanted` that the operator has not set. A pool that was taken over
+/// before loses those that `wanted` no longer names or that the operator has changed.
 pub fn settle(own: &mut Annotations, wanted: AdoptAs, now: Timestamp) -> Option<AdoptionChange> {
     if is_foreign(own) {
         return Some(take_over(own, wanted, now));
@@ -147,7 +148,7 @@ pub fn settle(own: &mut Annotations, wanted: AdoptAs, now: Timestamp) -> Option<
 
 fn take_over(own: &mut Annotations, wanted: AdoptAs, now: Timestamp) -> AdoptionChange {
     let version = own.get(NODE_POOL_HASH_VERSION).cloned().unwrap_or_default();
-    // What an earlier turn of ours has left and nobody has changed is ours still.
+    // Annotations that an earlier adoption has left and nobody has changed are still ours.
     let left = held(own);
     for (key, _) in left.written() {
         own.remove(key);
@@ -163,7 +164,7 @@ fn take_over(own: &mut Annotations, wanted: AdoptAs, now: Timestamp) -> Adoption
     AdoptionChange::TakenOver { version, held }
 }
 
-/// The message about a pool in which something is held back; none if nothing is.
+/// The message about a pool in which something is held back; `None` if nothing is.
 #[must_use]
 pub fn sentence(pool: &str, own: &Annotations) -> Option<String> {
     let held = held(own);

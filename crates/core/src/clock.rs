@@ -8,11 +8,11 @@ use jiff::{SignedDuration, Timestamp};
 
 pub use server_time::{ClockSkew, ServerTime};
 
-/// How far a replica's wall clock may be from the clocks that EC2's and the API server's times come from. What is reckoned
-/// from both and must not be forgotten early counts as so much more recent: a minute, and what clocks gain meanwhile.
+/// The most that a replica's wall clock may differ from the clocks of EC2's and the API server's times. A time that is reckoned
+/// from both and must not be forgotten early counts as this much more recent: a minute, and the clocks' drift meanwhile.
 pub const CLOCKS_APART: Duration = Duration::from_secs(90);
 
-/// Where the time comes from.
+/// The source of the time.
 pub trait Clock: Send + Sync {
     /// Wall time.
     fn wall(&self) -> jiff::Timestamp;
@@ -21,21 +21,21 @@ pub trait Clock: Send + Sync {
     fn monotonic(&self) -> Duration;
 }
 
-/// The last moment at which that may have been which the API dates so: Kubernetes keeps whole seconds and cuts off the rest.
-/// What has to last for its full time counts from there.
+/// The latest time that the API may have dated so: Kubernetes keeps whole seconds and cuts off the rest. A duration that has
+/// to last in full counts from there.
 #[must_use]
 pub fn at_the_latest(written: Timestamp) -> Timestamp {
     let whole = written.subsec_nanosecond() == 0;
     if whole { written.checked_add(SignedDuration::from_secs(1)).unwrap_or(written) } else { written }
 }
 
-/// A duration that may be taken off another; the longest that there is, where it would be longer.
+/// A duration as a signed one, which can be subtracted; saturates at the longest.
 #[must_use]
 pub fn signed(duration: Duration) -> SignedDuration {
     SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
 }
 
-/// So much later; the last time that there is, where it would be beyond.
+/// The time `by` later; saturates at the last one.
 #[must_use]
 pub fn later(then: Timestamp, by: SignedDuration) -> Timestamp {
     then.checked_add(by).unwrap_or(Timestamp::MAX)

@@ -1,4 +1,4 @@
-//! Which pods of DaemonSets count on a node: those that kube-scheduler could place there beside nothing else, the most urgent
+//! Pods of DaemonSets that count on a node: those that kube-scheduler could place there beside nothing else, the most urgent
 //! first, and together no more than a share of the node.
 //!
 //! Anybody who may create a DaemonSet in one namespace has a pod on every node. A pod that fits no node stays pending, and
@@ -12,10 +12,10 @@ use crate::pod::Pod;
 use crate::resources::{CPU, MEMORY, PODS, Resources};
 use crate::volumes::is_attachable;
 
-/// More DaemonSets than this do not count: a node has no more pods by default on the largest instance types.
+/// Most DaemonSets that count: a node has no more pods by default on the largest instance types.
 pub const MOST_DAEMON_SETS: usize = 250;
 
-/// Pods of this priority and more are placed even where others have to go (Kubernetes, `system-cluster-critical`).
+/// Priority from which pods are placed even where others have to go (Kubernetes, `system-cluster-critical`).
 pub const SYSTEM_CRITICAL: i32 = 2_000_000_000;
 
 /// The share of a node, in percent, that DaemonSets take at most (setting `DAEMONSET_MAX_OVERHEAD_PERCENT`).
@@ -46,7 +46,7 @@ impl DaemonShare {
         *self == Self::default()
     }
 
-    /// Whether so much is no more than the share of a whole.
+    /// True if `taken` is no more than the share of `whole`.
     pub(crate) fn has(self, taken: i64, whole: i64) -> bool {
         i128::from(taken) * 100 <= i128::from(whole.max(0)) * i128::from(self.0)
     }
@@ -63,7 +63,7 @@ pub(crate) fn in_order(daemons: &[Pod]) -> Vec<usize> {
     order
 }
 
-/// Whether a pod could be on a node with so much for pods if nothing else were there. Volumes are attached one by one, and
+/// True if a pod could be on a node with this allocatable if nothing else were there. Volumes are attached one by one, and
 /// bound elsewhere.
 pub(crate) fn fits_alone(pod: &Pod, allocatable: &Resources) -> bool {
     allocatable.find(PODS).is_none_or(|most| most > 0) && too_large_by(pod, allocatable).is_none()

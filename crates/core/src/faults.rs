@@ -1,17 +1,17 @@
-//! What in a problem makes no sense though it can be read: found before anything is packed.
+//! Faults of a problem that can be read and makes no sense: found before anything is packed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::problem::Problem;
 
-/// Something that makes no sense.
+/// A field that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The field, as a path into the workload file.
     pub field: String,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
-    /// What is allowed.
+    /// The allowed values.
     pub allowed: String,
 }
 
@@ -93,7 +93,7 @@ impl Finder {
 }
 
 impl Finder {
-    /// A volume is of one driver: one that two count would take a place of each, or of neither.
+    /// Checks that each volume has one driver: one that two drivers count would take a place of each, or of neither.
     fn volumes(&mut self, problem: &Problem) {
         let waiting = problem.pods.iter().enumerate().map(|(index, pod)| (format!("pods[{index}]"), pod));
         let running = problem.existing_nodes.iter().enumerate().flat_map(|(at, node)| {

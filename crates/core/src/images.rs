@@ -1,16 +1,16 @@
-//! Which of a node class's images an instance type takes (aws spec 1.2).
+//! The image of a node class that an instance type takes (aws spec 1.2).
 
 use dovetail_api::v1::Ami;
 
 use crate::instance_type::InstanceType;
 use crate::requirements::{NodeSelectorRequirement, Requirements};
 
-/// The images that a node class has resolved to, with what each asks of an instance type.
+/// The images that a node class has resolved to, each with its requirements on the instance type.
 #[derive(Debug)]
 pub struct ResolvedImages<'a>(Vec<(&'a Ami, Requirements)>);
 
 impl<'a> ResolvedImages<'a> {
-    /// Of these. One whose requirements make no sense is for no type.
+    /// Reads the images' requirements. An image whose requirements make no sense is for no type.
     #[must_use]
     pub fn from_amis(amis: &'a [Ami]) -> Self {
         let read = |ami: &'a Ami| {

@@ -1,4 +1,4 @@
-//! An instance type as scheduling sees it: what it holds, what it is, and where it can be had at what price.
+//! An instance type as scheduling sees it: its capacity, its labels, and its offerings with their prices.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,19 +12,19 @@ use crate::resources::{MEMORY, Resources};
 pub struct InstanceType {
     /// Its name, such as `m5.large`.
     pub name: String,
-    /// All that the machine has.
+    /// Resources of the machine as a whole.
     pub capacity: Resources,
-    /// What the node keeps for itself.
+    /// Resources that the node keeps for itself.
     pub overhead: Overhead,
     /// The labels that its nodes have, or may have where a requirement lists several values.
     pub requirements: Vec<NodeSelectorRequirement>,
-    /// Where and how it can be bought.
+    /// Zones and capacity types in which it can be bought.
     pub offerings: Vec<Offering>,
-    /// How many volumes its nodes attach, by the resource of the CSI driver ([`crate::volumes::attachable`]); as many as
-    /// are asked for where it is not named.
+    /// Number of volumes that its nodes attach, by the resource of the CSI driver ([`crate::volumes::attachable`]); no bound
+    /// for a driver that is not named.
     #[serde(default, skip_serializing_if = "Resources::is_empty")]
     pub attachments: Resources,
-    /// Whether it is of a previous generation, or has hardware that nobody can request: never chosen unless asked for by name
+    /// True if it is of a previous generation, or has hardware that nobody can request: never chosen unless asked for by name
     /// or nothing else fits.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub uncommon: bool,
@@ -34,7 +34,7 @@ pub struct InstanceType {
 const DEVICES: [&str; 5] =
     ["nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"];
 
-/// What a node keeps for itself, out of its capacity.
+/// Resources that a node keeps for itself, out of its capacity.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Overhead {
@@ -42,7 +42,7 @@ pub struct Overhead {
     pub kube_reserved: Resources,
     /// For the operating system.
     pub system_reserved: Resources,
-    /// What must stay free, or pods are evicted.
+    /// Resources that must stay free, or pods are evicted.
     pub eviction_threshold: Resources,
 }
 
@@ -56,13 +56,13 @@ pub struct Offering {
     pub capacity_type: String,
     /// Dollars an hour.
     pub price: f64,
-    /// Whether it is believed to be there now.
+    /// True if it is believed to be available now.
     pub available: bool,
-    /// How many instances its capacity reservation has left; no bound where it is not given. Offerings with the same
-    /// `karpenter.k8s.aws/capacity-reservation-id` are of one reservation, which has the least that any of them says.
+    /// Number of instances that its capacity reservation has left; no bound where it is not given. Offerings with the same
+    /// `karpenter.k8s.aws/capacity-reservation-id` are of one reservation, which has the least of their numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation_capacity: Option<u32>,
-    /// Why it is not, where the cloud has refused it.
+    /// The reason that it is not available, if the cloud has refused it.
     #[serde(skip)]
     pub refused: Option<&'static str>,
     /// Labels of nodes bought this way; zone and capacity type may be repeated here.
@@ -71,7 +71,7 @@ pub struct Offering {
 }
 
 impl Offering {
-    /// Whether a requirement only repeats the zone or the capacity type.
+    /// True if a requirement only repeats the zone or the capacity type.
     pub(crate) fn repeats(&self, written: &NodeSelectorRequirement) -> bool {
         let own = match written.key.as_str() {
             ZONE => &self.zone,
@@ -97,19 +97,19 @@ impl Offering {
 }
 
 impl InstanceType {
-    /// Whether it has GPUs or other accelerators that pods can request.
+    /// True if it has GPUs or other accelerators that pods can request.
     #[must_use]
     pub fn has_devices(&self) -> bool {
         DEVICES.iter().any(|name| self.capacity.get(name) > 0)
     }
 
-    /// Whether its size is bare metal, such as `m5.metal` and `c7i.metal-24xl`.
+    /// True if its size is bare metal, such as `m5.metal` and `c7i.metal-24xl`.
     #[must_use]
     pub fn is_bare_metal(&self) -> bool {
         self.name.split_once('.').is_some_and(|(_, size)| size.contains("metal"))
     }
 
-    /// What is left for pods, daemons included: capacity less all overhead, memory also less huge pages.
+    /// Resources left for pods, daemons included: capacity less all overhead, memory also less huge pages.
     #[must_use]
     pub fn allocatable(&self) -> Resources {
         let mut left = self.capacity.clone();
@@ -125,7 +125,7 @@ impl InstanceType {
     }
 }
 
-/// The workload file may repeat what follows from the rest.
+/// An instance type as the workload file has it, which may repeat values that follow from others.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct InstanceTypeFile {

@@ -6,7 +6,8 @@ pub const ZONE: &str = "topology.kubernetes.io/zone";
 pub const REGION: &str = "topology.kubernetes.io/region";
 /// Name of a node as a topology domain: every node is its own.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
-/// What `matchFields` of a node affinity speak of, a node's own name, among requirements on labels: no label can be named so.
+/// Key that stands for `matchFields` of a node affinity, a node's own name, among requirements on labels: no label can be
+/// named so.
 pub const NODE_NAME_FIELD: &str = "field:metadata.name";
 /// Processor architecture.
 pub const ARCH: &str = "kubernetes.io/arch";
@@ -24,7 +25,7 @@ pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 pub const NODE_POOL: &str = "karpenter.sh/nodepool";
 /// The capacity reservation that a node is of, by its id.
 pub const CAPACITY_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
-/// What EKS runs a node on; `fargate` is no place for anything but the pod that it was made for.
+/// The platform on which EKS runs a node; `fargate` is no place for anything but the pod that it was made for.
 pub const COMPUTE_TYPE: &str = "eks.amazonaws.com/compute-type";
 /// Windows build of a node.
 pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";

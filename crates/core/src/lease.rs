@@ -1,4 +1,4 @@
-//! Who leads: the decisions of leader election on a `coordination.k8s.io/v1` Lease.
+//! The decisions of leader election on a `coordination.k8s.io/v1` Lease.
 //!
 //! ```text
 //!              ask          answer                    renew_by = ask + renew_deadline
@@ -67,13 +67,13 @@ const MOST_FIRST_TERM: u64 = (1 << 31) - (1 << 21);
 /// No term comes near the end of an int32 by being raised: one that does was not written by a leader.
 const MOST_TERM: u64 = (1 << 31) - (1 << 20);
 
-/// Whether a leader can have had such a term. One that cannot would leave no room for those that follow.
+/// True if a leader can have had such a term. A higher one would leave no room for those that follow.
 #[must_use]
 pub fn is_plausible_term(term: u64) -> bool {
     term <= MOST_TERM
 }
 
-/// What has happened. Times are CLOCK_BOOTTIME's.
+/// An event for the election. Times are CLOCK_BOOTTIME's.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LeaseInput {
     /// The Lease as it stands, read no longer than [`LeaseSettings::patience`] ago; `None`: there is no such object.
@@ -82,7 +82,7 @@ pub enum LeaseInput {
     Wrote {
         /// The Lease that came back.
         lease: LeaseView,
-        /// When the request was sent, or earlier.
+        /// Time at which the request was sent, or earlier.
         asked: Duration,
     },
     /// Our write was refused (conflict), or its result is unknown (time-out, 5xx), or a read failed.
@@ -91,28 +91,28 @@ pub enum LeaseInput {
     Time,
 }
 
-/// What to do about it.
+/// The election's answer to an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseOutput {
     /// Write the Lease now.
     Write(LeaseWrite),
     /// This replica leads.
     Elected {
-        /// More than any that the Lease or the cluster has shown.
+        /// The term: higher than any that the Lease or the cluster has shown.
         term: u64,
     },
-    /// It no longer does.
+    /// This replica no longer leads.
     Deposed {
         /// The term that has ended.
         term: u64,
-        /// Why.
+        /// The reason.
         why: Deposition,
     },
-    /// Nothing; look again after the retry time.
+    /// Nothing to do; look again after the retry time.
     Wait,
 }
 
-/// Why a term ended.
+/// The reason that a term ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Deposition {
@@ -134,7 +134,7 @@ pub struct Election {
     seen: Option<Seen>,
     /// The latest version of the Lease that is none out of a backup.
     known: u64,
-    /// The version last seen that may be out of one.
+    /// The version last seen that may be out of a backup.
     doubted: Option<u64>,
     /// It has created the Lease, and knows of no earlier leader: it need not wait.
     first: bool,
@@ -142,13 +142,13 @@ pub struct Election {
     highest: u64,
     /// Highest term that this replica has led: an answer that comes late must not begin it again.
     led: u64,
-    /// When it asked for what last made or kept it leader.
+    /// Time of the request that last made or kept it leader.
     renewed: Option<Duration>,
-    /// Why it does not go by the Lease as it was read last.
+    /// The reason that it does not go by the Lease as it last read it.
     distrust: Option<Distrust>,
 }
 
-/// A Lease, since when it has been seen unchanged, and when it was looked at last.
+/// A Lease, the time since which it has been seen unchanged, and the time of the last look.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Seen {
     lease: LeaseView,
@@ -181,16 +181,16 @@ impl Election {
         }
     }
 
-    /// Tells of a term seen elsewhere (on a NodeClaim): a recreated Lease starts above it. One that no leader can have had
-    /// is not heeded.
+    /// Notes a term seen elsewhere (on a NodeClaim): a recreated Lease starts above it. A term that no leader can have had is
+    /// ignored.
     pub fn saw_term(&mut self, term: u64) {
         if is_plausible_term(term) {
             self.highest = self.highest.max(term);
         }
     }
 
-    /// Ends this replica's term before its deadline, as when the API server has refused its writes. The term that ends, if
-    /// it leads.
+    /// Ends this replica's term before its deadline, as when the API server has refused its writes. Answers the term that
+    /// ends, if it leads.
     pub fn resign(&mut self) -> Option<u64> {
         let term = self.leads()?.0;
         self.role = Role::Standby;
@@ -207,7 +207,7 @@ impl Election {
         }
     }
 
-    /// Who holds the Lease; empty if unknown or vacant.
+    /// Identity of the Lease's holder; empty if unknown or vacant.
     #[must_use]
     pub fn holder(&self) -> &str {
         match (&self.role, &self.seen) {
@@ -219,8 +219,8 @@ impl Election {
         }
     }
 
-    /// How long to wait before the next look where nothing is heard meanwhile: not longer than `retry`, and a standby is
-    /// there when the Lease that it saw runs out.
+    /// Pause before the next look if nothing is heard meanwhile: not longer than `retry`, and ending when the Lease that a
+    /// standby has seen runs out.
     #[must_use]
     pub fn pause(&self, retry: Duration, now: Duration) -> Duration {
         match (&self.role, &self.seen) {
@@ -236,11 +236,11 @@ impl Election {
     /// The one transition function: see the table above. A passed deadline comes before everything else.
     pub fn step(&mut self, input: LeaseInput, now: Duration) -> LeaseOutput {
         if let LeaseInput::Read(Some(lease)) | LeaseInput::Wrote { lease, .. } = &input {
-            // Of a term that is not counted it is known at least that somebody may have led.
+            // A term that is not counted shows at least that somebody may have led.
             let counted = if self.believes(lease) { lease.term } else { 1 };
             self.highest = self.highest.max(counted);
             match &input {
-                // An answer that has waited while we slept says nothing of what stands now.
+                // An answer that has waited while this process slept says nothing about the present.
                 LeaseInput::Wrote { asked, .. } if now > *asked + self.settings.duration => {}
                 input => self.date(lease, matches!(input, LeaseInput::Wrote { .. }), now),
             }
@@ -255,7 +255,8 @@ impl Election {
     fn step_leader(&mut self, term: u64, input: LeaseInput) -> LeaseOutput {
         match input {
             LeaseInput::Read(None) => self.depose(term, Deposition::Missing),
-            // Deleted, and created by somebody else already. Other software may have led in between, so that it waits like anyone.
+            // The Lease was deleted, and created by somebody else already. Other software may have led in between, so that it
+            // waits like anyone.
             LeaseInput::Read(Some(lease)) if lease.is_vacant() => self.depose(term, Deposition::Missing),
             LeaseInput::Read(Some(lease)) if lease.holder == self.identity && lease.term == term => {
                 LeaseOutput::Write(LeaseWrite { resource_version: Some(lease.resource_version), term, acquires: false })
@@ -277,7 +278,7 @@ impl Election {
         match input {
             LeaseInput::Read(None) => {
                 self.distrust = None;
-                // Not if the answer is lost: what is read later may be a creation that came after others had led.
+                // Not if the answer is lost: a Lease that is read later may have been created after others had led.
                 self.first = self.highest == 0;
                 vacate(None)
             }
@@ -292,7 +293,7 @@ impl Election {
                 let stood_by = self.believes(&lease) && self.is_latest(&lease) && !self.was_away(&lease, now);
                 match (lease.origin, stood_by) {
                     (TermOrigin::Led | TermOrigin::Vacant, false) => {
-                        // Who leads by it is seen to renew it.
+                        // A leader by this Lease would be seen to renew it.
                         let stands = self.stands(&lease, self.settings.renew_deadline / 2, now);
                         if named || stands { vacate(Some(lease.resource_version)) } else { LeaseOutput::Wait }
                     }
@@ -318,7 +319,7 @@ impl Election {
         }
     }
 
-    /// Whether a Lease is our own vacant one, created when no earlier leader was known, and none is known now.
+    /// True if a Lease is our own vacant one, created when no earlier leader was known, and none is known now.
     fn may_be_first(&self, lease: &LeaseView) -> bool {
         self.first && self.highest == 0 && lease.is_vacant() && lease.holder == self.identity
     }
@@ -336,7 +337,7 @@ impl Election {
         LeaseOutput::Write(LeaseWrite { resource_version: Some(lease.resource_version), term, acquires: true })
     }
 
-    /// Whether a Lease has been seen unchanged for so long, by our clock alone.
+    /// True if a Lease has been seen unchanged for `duration`, by our clock alone.
     fn stands(&mut self, lease: &LeaseView, duration: Duration, now: Duration) -> bool {
         match &mut self.seen {
             Some(seen) if seen.lease.is_still(lease) => {
@@ -350,7 +351,7 @@ impl Election {
         }
     }
 
-    /// What stood while we did not look may have been another in between, and is out of a backup now.
+    /// Doubts a Lease that stood while we did not look: it may have been another in between, and be out of a backup now.
     fn doubt_what_was_not_watched(&mut self, lease: &LeaseView, now: Duration) {
         let missed = |seen: &Seen| seen.lease.is_still(lease) && now > seen.looked + self.settings.unwatched();
         if self.seen.as_ref().is_some_and(missed) {
@@ -359,13 +360,14 @@ impl Election {
         }
     }
 
-    /// Whether a Lease names us from so long ago that others may have led in between, of whom a backup knows nothing.
+    /// True if a Lease names us from so long ago that others may have led in between, of whom a backup knows nothing.
     fn was_away(&self, lease: &LeaseView, now: Duration) -> bool {
         let away = self.renewed.map_or(lease.stale, |asked| now > asked + self.settings.duration);
         away && lease.origin == TermOrigin::Led && lease.holder == self.identity
     }
 
-    /// Takes note of a Lease's version: what we wrote, what is fresh and what has come while we looked is not out of a backup.
+    /// Takes note of a Lease's version: a version is not out of a backup if we wrote it, if it is fresh, or if it came while
+    /// we looked.
     fn date(&mut self, lease: &LeaseView, wrote: bool, now: Duration) {
         let Some(version) = lease.version() else { return };
         let came = |seen: &Seen| seen.lease.version() < Some(version) && now <= seen.looked + self.settings.unwatched();
@@ -377,7 +379,7 @@ impl Election {
         }
     }
 
-    /// Whether a Lease is known to be none out of a backup. Of versions that are no numbers nothing is known.
+    /// True if a Lease is known to be none out of a backup. Versions that are no numbers count as the latest.
     fn is_latest(&self, lease: &LeaseView) -> bool {
         lease.version().is_none_or(|version| version == self.known && self.doubted.is_none())
     }
@@ -389,7 +391,7 @@ impl Election {
     }
 }
 
-/// No replica leads by this record.
+/// The write that makes the Lease vacant: no replica leads by it.
 fn vacate(resource_version: Option<String>) -> LeaseOutput {
     LeaseOutput::Write(LeaseWrite { resource_version, term: 0, acquires: false })
 }

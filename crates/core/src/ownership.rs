@@ -1,4 +1,4 @@
-//! Whose an EC2 instance is, by its tags: one rule for everybody who ends, drains, adopts, registers or collects one.
+//! Ownership of an EC2 instance, by its tags: one rule for everybody who ends, drains, adopts, registers or collects one.
 //!
 //! Tags are evidence, as only who may write to EC2 can write them. What stands in a NodeClaim or a Node is none: a user of the
 //! cluster may have written it. So an instance is a NodeClaim's only if both of these hold:
@@ -30,15 +30,15 @@ use token::{attempt_of, launch_token};
 /// The cluster that asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AskingCluster {
-    /// As EKS knows it (`CLUSTER_NAME`).
+    /// Its name in EKS (`CLUSTER_NAME`).
     pub name: String,
     /// UID of its namespace kube-system; nothing is ours while it is empty.
     pub uid: String,
-    /// Whether instances count as ours that Karpenter has launched for a cluster of this name (`ADOPT_KARPENTER_INSTANCES`).
+    /// True if instances that Karpenter has launched for a cluster of this name count as ours (`ADOPT_KARPENTER_INSTANCES`).
     pub adopts_karpenter_instances: bool,
 }
 
-/// What launched an instance of this cluster.
+/// The software that launched an instance of this cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Maker {
     /// Dovetail: the cluster's UID is a tag.
@@ -47,28 +47,28 @@ pub enum Maker {
     Karpenter,
 }
 
-/// Why an instance is not ours, or not this NodeClaim's.
+/// The reason that an instance is not ours, or not this NodeClaim's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NotOwned {
     /// The UID of this cluster is unknown, so ownership is unknown.
     ClusterUnknown,
     /// The provider ID does not name an EC2 instance.
     NotAnInstance,
-    /// A tag that would show it is absent, empty, or has another value than it needs.
+    /// A tag that would prove it is absent, empty, or has another value than it needs.
     TagMissing {
         /// The tag's key.
         tag: String,
     },
-    /// It is another cluster's.
+    /// The instance is another cluster's.
     OtherCluster {
         /// UID of that cluster.
         uid: String,
     },
-    /// It is another NodeClaim's.
+    /// The instance is another NodeClaim's.
     OtherClaim {
         /// The tag that says so.
         tag: &'static str,
-        /// What it says.
+        /// The tag's value.
         value: String,
     },
 }
@@ -99,10 +99,10 @@ impl fmt::Display for NotOwned {
     }
 }
 
-/// What launched an instance with these tags for this cluster.
+/// The software that launched an instance with these tags for this cluster.
 ///
 /// # Errors
-/// Why it is not this cluster's.
+/// The reason that it is not this cluster's.
 pub fn maker(cluster: &AskingCluster, own: &BTreeMap<String, String>) -> Result<Maker, NotOwned> {
     if cluster.uid.is_empty() {
         return Err(NotOwned::ClusterUnknown);
@@ -115,7 +115,7 @@ pub fn maker(cluster: &AskingCluster, own: &BTreeMap<String, String>) -> Result<
     }
 }
 
-/// Whether Karpenter's ownership tags are there, for a cluster of this name.
+/// Checks that Karpenter's ownership tags are there, for a cluster of this name.
 fn by_karpenter(cluster: &str, own: &BTreeMap<String, String>) -> Result<Maker, NotOwned> {
     let owned_by = tags::owned_by(cluster);
     if own.get(&owned_by).is_none_or(|value| value != tags::OWNED) {
@@ -137,10 +137,10 @@ fn filled<'a>(own: &'a BTreeMap<String, String>, key: &str) -> Option<&'a String
     own.get(key).filter(|value| !value.is_empty())
 }
 
-/// What of an instance says whose it is.
+/// The marks of an instance that prove its ownership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnershipMarks {
-    /// What launched it for this cluster, or why it is not this cluster's.
+    /// The software that launched it for this cluster, or the reason that it is not this cluster's.
     pub maker: Result<Maker, NotOwned>,
     /// The token of its launch.
     token: Option<String>,
@@ -153,7 +153,7 @@ pub struct OwnershipMarks {
 }
 
 impl OwnershipMarks {
-    /// Of an instance with these tags.
+    /// The marks of an instance with these tags.
     #[must_use]
     pub fn new(cluster: &AskingCluster, own: &BTreeMap<String, String>, dns_name: &str) -> Self {
         Self {
@@ -165,38 +165,39 @@ impl OwnershipMarks {
         }
     }
 
-    /// Of an instance that CreateFleet has just answered to a call of ours with this token: it carries the tags of that call.
+    /// The marks of an instance that CreateFleet has just answered to a call of ours with this token: it carries the tags of
+    /// that call.
     #[must_use]
     pub fn launched_with(token: &str, dns_name: &str) -> Self {
         let (token, dns_name) = (Some(token.to_owned()), dns_name.to_owned());
         Self { maker: Ok(Maker::Dovetail), token, claim: None, made_for: (None, None), dns_name }
     }
 
-    /// Of what is no EC2 instance.
+    /// The marks for a provider id that names no EC2 instance.
     #[must_use]
     pub fn of_no_instance() -> Self {
         let maker = Err(NotOwned::NotAnInstance);
         Self { maker, token: None, claim: None, made_for: (None, None), dns_name: String::new() }
     }
 
-    /// Whether no tag says which NodeClaim it is of: Karpenter tags what it launches only after its Node has registered. Such an
-    /// instance is a NodeClaim's only where no other NodeClaim names it.
+    /// True if no tag names its NodeClaim: Karpenter tags an instance only after its Node has registered. Such an instance is
+    /// a NodeClaim's only if no other NodeClaim names it.
     #[must_use]
     pub fn is_untagged(&self) -> bool {
         self.maker == Ok(Maker::Karpenter) && self.claim.is_none()
     }
 
-    /// Whether it was launched for the NodePool and the EC2NodeClass of this NodeClaim.
+    /// True if it was launched for the NodePool and the EC2NodeClass of this NodeClaim.
     fn is_made_for(&self, claim: &NodeClaim) -> bool {
         let pool = claim.metadata.labels.as_ref().and_then(|own| own.get(NODE_POOL));
         let class = Some(&claim.spec.node_class_ref.name);
         pool.is_some() && (pool, class) == (self.made_for.0.as_ref(), self.made_for.1.as_ref())
     }
 
-    /// Whether the instance is this NodeClaim's.
+    /// Checks that the instance is this NodeClaim's.
     ///
     /// # Errors
-    /// Why it is not.
+    /// The reason that it is not.
     pub fn is_of(&self, claim: &NodeClaim) -> Result<Maker, NotOwned> {
         let maker = self.maker.clone()?;
         let (name, uid) = (claim.metadata.name.as_deref(), claim.metadata.uid.as_deref().unwrap_or_default());
@@ -212,14 +213,14 @@ impl OwnershipMarks {
     }
 }
 
-/// Whether a launch token is one of a NodeClaim with this uid, of whatever attempt.
+/// True if a launch token is one of a NodeClaim with this uid, of whatever attempt.
 #[must_use]
 pub fn is_token_of(token: &str, uid: &str) -> bool {
     !uid.is_empty() && attempt_of(token).is_some_and(|attempt| launch_token([uid], attempt) == token)
 }
 
-/// The token by which a NodeClaim's launch may have been called for; none when nothing was called. An annotation that is not
-/// the claim's own is not believed: it may hide a call, so the token of the first attempt is what is looked for.
+/// The token by which a NodeClaim's launch may have been called for; `None` if nothing was called. An annotation that is not
+/// the claim's own is not believed: it may hide a call, so the token of the first attempt is looked for.
 #[must_use]
 pub fn token_on(claim: &NodeClaim) -> Option<String> {
     let written = claim.metadata.annotations.as_ref()?.get(LAUNCH_TOKEN)?;
@@ -227,15 +228,15 @@ pub fn token_on(claim: &NodeClaim) -> Option<String> {
     Some(if is_token_of(written, uid) { written.clone() } else { launch_token([uid], 1) })
 }
 
-/// Whether a NodeClaim carries a launch token that is not its own.
+/// True if a NodeClaim carries a launch token that is not its own.
 #[must_use]
 pub fn has_foreign_token(claim: &NodeClaim) -> bool {
     let written = claim.metadata.annotations.as_ref().and_then(|own| own.get(LAUNCH_TOKEN));
     written.is_some_and(|token| !is_token_of(token, claim.metadata.uid.as_deref().unwrap_or_default()))
 }
 
-/// Whether a Node's labels say that another provider of Karpenter's has made it: it has the label of a node class (group and kind in
-/// small letters, such as `eks.amazonaws.com/nodeclass`) and not that of an EC2NodeClass.
+/// True if a Node's labels say that another provider of Karpenter's has made it: it has the label of a node class (group and
+/// kind in small letters, such as `eks.amazonaws.com/nodeclass`) and not that of an EC2NodeClass.
 #[must_use]
 pub fn is_another_providers(labels: &BTreeMap<String, String>) -> bool {
     let of_a_class = |key: &String| key.contains('/') && key.ends_with("nodeclass");

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// From so many times the first plan's price on it is said.
+/// Multiple of the first plan's price from which a rise is reported.
 const SAID_FROM: f64 = 3.0;
 
-/// $/h up to which a node is never held for its price: small pods' first plan may cost a cent, and what is left twenty.
+/// $/h up to which a node is never held for its price: small pods' first plan may cost a cent, and the last machine left twenty.
 const LEAST_HELD: f64 = 10.0;
 
 /// A plan that costs much more than the first for the same pods.
@@ -19,13 +19,13 @@ pub struct PriceRise {
 }
 
 impl PriceRise {
-    /// How many times the first price it costs.
+    /// The multiple of the first price that it costs.
     #[must_use]
     pub fn times(&self) -> f64 {
         self.now / self.first
     }
 
-    /// True if the node is dear in itself, and costs more than so many times the first price.
+    /// True if the node is dear in itself, and costs more than `most_times` times the first price.
     #[must_use]
     pub fn is_beyond(&self, most_times: f64) -> bool {
         self.now > LEAST_HELD && self.times() > most_times
@@ -41,8 +41,8 @@ pub struct FirstPrices {
 }
 
 impl FirstPrices {
-    /// A node is planned for these pods at that price. Answers what to say if it costs more than three times what the nodes of
-    /// their first plans would have. A pod that is planned for the first time has nothing to be held against.
+    /// A node is planned for these pods at `now` $/h. Answers the rise to report if it costs more than three times the nodes
+    /// of their first plans. A pod that is planned for the first time has no price to compare with.
     pub fn planned(&mut self, pods: &[String], now: f64) -> Option<PriceRise> {
         self.plans += 1;
         let first: Option<BTreeMap<u64, f64>> = pods.iter().map(|uid| self.known.get(uid).copied()).collect();

@@ -1,4 +1,4 @@
-//! What is to be packed: the workload file, or what the control plane knows put into the same form.
+//! The packing problem: the workload file, or the control plane's knowledge in the same form.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::resources::{PODS, Resources};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Problem {
-    /// What to call it.
+    /// Name of the problem.
     #[serde(default)]
     pub name: String,
-    /// What it is, for people.
+    /// Description, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Whether preferences are tried before they are given up.
+    /// Policy for preferences: tried before they are given up, or ignored.
     #[serde(default)]
     pub preference_policy: PreferencePolicy,
-    /// What becomes of `minValues` that cannot be kept.
+    /// Policy for `minValues` that cannot be kept.
     #[serde(default, skip_serializing_if = "MinValuesPolicy::is_strict")]
     pub min_values_policy: MinValuesPolicy,
     /// Keys that a provider defines on its nodes, beside those that every provider does.
@@ -60,7 +60,7 @@ pub struct Problem {
 pub struct UnusablePool {
     /// Name of the NodePool.
     pub pool: String,
-    /// Why, such as `it is not Ready`.
+    /// The reason, such as `it is not Ready`.
     pub why: String,
 }
 
@@ -76,14 +76,14 @@ pub struct Namespace {
 }
 
 impl Problem {
-    /// What a pod's preferences are worth: nothing once it is relaxed.
+    /// The policy for a pod's preferences: they are ignored once it is relaxed.
     #[must_use]
     pub fn preferences_of(&self, pod: &Pod) -> PreferencePolicy {
         if pod.relaxed { PreferencePolicy::Ignore } else { self.preference_policy }
     }
 }
 
-/// What preferred terms are worth (setting `PREFERENCE_POLICY`).
+/// Policy for preferred terms (setting `PREFERENCE_POLICY`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PreferencePolicy {
     /// They are tried as if required, and given up one by one where nothing else helps.
@@ -93,13 +93,13 @@ pub enum PreferencePolicy {
     Ignore,
 }
 
-/// What becomes of `minValues` that cannot be kept (setting `MIN_VALUES_POLICY`).
+/// Policy for `minValues` that cannot be kept (setting `MIN_VALUES_POLICY`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MinValuesPolicy {
     /// The node is not planned.
     #[default]
     Strict,
-    /// The demand is lowered to what can be had, and the claim says so.
+    /// The demand is lowered to the available values, and the claim says so.
     BestEffort,
 }
 
@@ -115,13 +115,13 @@ impl MinValuesPolicy {
 pub struct Pool {
     /// Name of the NodePool.
     pub name: String,
-    /// Pools of more weight are tried first.
+    /// Weight: pools of more weight are tried first.
     #[serde(default)]
     pub weight: i32,
     /// Labels of its nodes.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// What its nodes have to be.
+    /// Requirements on its nodes.
     #[serde(default)]
     pub requirements: Vec<NodeSelectorRequirement>,
     /// Taints of its nodes, which pods have to tolerate.
@@ -130,19 +130,19 @@ pub struct Pool {
     /// Taints that a node only starts with; packing ignores them.
     #[serde(default)]
     pub startup_taints: Vec<Taint>,
-    /// What all its nodes together may have; what is not named is not limited.
+    /// Limits of all its nodes together; a resource that is not named is not limited.
     #[serde(default)]
     pub limits: Resources,
-    /// What its nodes have now, `nodes` included.
+    /// Resources of its nodes now, `nodes` included.
     #[serde(default)]
     pub usage: Resources,
-    /// What to aim at.
+    /// The aim of its packing.
     #[serde(default)]
     pub policy: Policy,
-    /// How many nodes it has at least, under `node-groups`; its limit of `nodes` is the most.
+    /// Minimum number of its nodes, under `node-groups`; its limit of `nodes` is the maximum.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub min_nodes: u32,
-    /// Which of the problem's instance types it may use, by index; all when `None`.
+    /// The problem's instance types that it may use, by index; all when `None`.
     #[serde(default)]
     pub instance_types: Option<Vec<usize>>,
     /// The name of its node class, if any.
@@ -155,11 +155,11 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// What a pool's packing aims at.
+/// The aim of a pool's packing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// The lowest price for what is carried.
+    /// The lowest price for the pods that are placed.
     #[default]
     Cost,
     /// Karpenter's way: fill a planned node while any instance type still fits.
@@ -180,7 +180,7 @@ impl Policy {
         }
     }
 
-    /// As the setting `PACKING_POLICY` and `plan --policy` call it.
+    /// Its name in the setting `PACKING_POLICY` and in `plan --policy`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -203,24 +203,24 @@ pub struct ExistingNode {
     /// Its taints; those that go away when it is ready are left out by the caller.
     #[serde(default)]
     pub taints: Vec<Taint>,
-    /// What it has for pods.
+    /// Resources that it has for pods.
     pub allocatable: Resources,
-    /// What its pods have requested, `pods` included. A workload file may leave it out ([`ExistingNode::count_used`]).
+    /// Requests of its pods, `pods` included. A workload file may leave it out ([`ExistingNode::count_used`]).
     #[serde(default)]
     pub used: Resources,
-    /// Whether it is ready for pods; such nodes are filled first.
+    /// True if it is ready for pods; such nodes are filled first.
     #[serde(default)]
     pub initialized: bool,
     /// Its pods, as far as topology rules may count them.
     #[serde(default)]
     pub pods: Vec<Pod>,
-    /// What DaemonSets still to land on it will request.
+    /// Requests of DaemonSets' pods that are still to land on it.
     #[serde(default)]
     pub daemon_requests: Resources,
-    /// Names of the volumes that it has attached, of those that pods share; they are among what is used.
+    /// Names of the volumes that it has attached and that pods share; they are counted in `used`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub volumes: BTreeSet<String>,
-    /// The number of changes of nodes that it had last seen, against which a pod's `refusedAsOf` is held.
+    /// The number of changes of nodes at its own last one, to be compared with a pod's `refusedAsOf`.
     #[serde(default, skip_serializing_if = "is_unchanged")]
     pub changed: u64,
 }
@@ -231,7 +231,7 @@ fn is_unchanged(number: &u64) -> bool {
 }
 
 impl ExistingNode {
-    /// Reckons what is used from the node's pods, where nothing says it: a node that carries pods uses something.
+    /// Computes `used` from the node's pods if the file leaves it out: a node that carries pods uses something.
     pub fn count_used(&mut self) {
         if !self.used.is_empty() {
             return;

@@ -42,13 +42,13 @@ pub struct Resources {
     /// Amounts of the common ones, zero where not named: there are thousands of these maps, and nearly all hold
     /// nothing else.
     common: [i64; 4],
-    /// Which of these are named.
+    /// True for each common resource that is named.
     named: [bool; 4],
     others: BTreeMap<String, i64>,
 }
 
 impl Resources {
-    /// Nothing at all.
+    /// No resources.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -100,7 +100,7 @@ impl Resources {
         }
     }
 
-    /// Whether no resource is named.
+    /// True if no resource is named.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.named == [false; 4] && self.others.is_empty()
@@ -123,17 +123,17 @@ impl Resources {
         self.others.iter().map(|(name, amount)| (name.as_str(), *amount))
     }
 
-    /// Adds every amount of `other`, up to the largest number there is.
+    /// Adds every amount of `other`; saturates at `i64::MAX`.
     pub fn add(&mut self, other: &Self) {
         self.combine(other, i64::saturating_add);
     }
 
-    /// Takes every amount of `other` away; amounts may fall below zero.
+    /// Subtracts every amount of `other`; amounts may fall below zero.
     pub fn sub(&mut self, other: &Self) {
         self.combine(other, i64::saturating_sub);
     }
 
-    /// Adds `other` so many times.
+    /// Adds `other`, multiplied by `times`.
     pub fn add_times(&mut self, other: &Self, times: i64) {
         self.combine(other, |a, b| a.saturating_add(b.saturating_mul(times)));
     }
@@ -143,7 +143,7 @@ impl Resources {
         self.combine(other, i64::max);
     }
 
-    /// Lowers every amount to that of `other`; what only one of them names becomes zero.
+    /// Lowers every amount to that of `other`; a resource that only one of them names becomes zero.
     pub fn min(&mut self, other: &Self) {
         for (own, other) in
             self.common.iter_mut().zip(other.common).zip(self.named).filter_map(|(pair, named)| named.then_some(pair))
@@ -155,7 +155,7 @@ impl Resources {
         }
     }
 
-    /// Whether every amount is there in `available`, and nothing available is below zero (spec core 3.9).
+    /// True if every amount is there in `available`, and nothing available is below zero (spec core 3.9).
     #[must_use]
     pub fn fits_in(&self, available: &Self) -> bool {
         available.iter().all(|(_, amount)| amount >= 0)

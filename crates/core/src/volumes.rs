@@ -1,5 +1,5 @@
-//! What a pod's PersistentVolumeClaims ask of its node (spec core 3.8): where its volumes can be, and how many a node
-//! attaches. What Kubernetes says of claims, volumes and storage classes is read once into small facts.
+//! Demands of a pod's PersistentVolumeClaims on its node (spec core 3.8): the places of its volumes, and the number that a
+//! node attaches. Claims, volumes and storage classes are read once into small facts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,16 +18,16 @@ const ATTACHABLE: &str = "attachable-volumes-csi-";
 pub const EBS: &str = "ebs.csi.aws.com";
 /// The in-tree provisioner that it replaces.
 const EBS_IN_TREE: &str = "kubernetes.io/aws-ebs";
-/// Ways to combine the places of a pod's volumes; more make no sense.
+/// Most combinations of the places of a pod's volumes; more make no sense.
 const MOST_COMBINATIONS: usize = 64;
 
-/// The resource that counts a CSI driver's attachments. What does not name it has no bound.
+/// The resource that counts a CSI driver's attachments. A node that does not name it has no bound.
 #[must_use]
 pub fn attachable(driver: &str) -> String {
     format!("{ATTACHABLE}{driver}")
 }
 
-/// Whether a resource counts attachments.
+/// True if a resource counts attachments.
 #[must_use]
 pub fn is_attachable(resource: &str) -> bool {
     resource.starts_with(ATTACHABLE)
@@ -39,19 +39,19 @@ type Place = Vec<NodeSelectorRequirement>;
 /// A PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeClaimFacts {
-    /// Its storage class; none when it asks for none.
+    /// Its storage class; `None` if it asks for none.
     pub class: Option<String>,
     /// The PersistentVolume that it names, empty while it names none.
     pub volume: String,
-    /// Whether both sides know of each other.
+    /// True if both sides know of each other.
     pub bound: bool,
-    /// Whether its volume is lost.
+    /// True if its volume is lost.
     pub lost: bool,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     pub deleting: bool,
-    /// Whether it is there and cannot be read.
+    /// True if it is there and cannot be read.
     pub unreadable: bool,
-    /// Whether one pod alone may use it (access mode ReadWriteOncePod).
+    /// True if one pod alone may use it (access mode ReadWriteOncePod).
     pub one_pod: bool,
 }
 
@@ -77,13 +77,13 @@ impl VolumeClaimFacts {
 /// A PersistentVolume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeFacts {
-    /// Where it can be used: nodes that meet one of these; anywhere when empty.
+    /// Places where it can be used: nodes that meet one of these; anywhere when empty.
     pub places: Vec<Place>,
     /// The CSI driver that attaches it, that of the in-tree plugin included.
     pub driver: Option<String>,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     pub deleting: bool,
-    /// Whether it is there and cannot be read.
+    /// True if it is there and cannot be read.
     pub unreadable: bool,
 }
 
@@ -113,13 +113,13 @@ impl VolumeFacts {
 /// A StorageClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassFacts {
-    /// Who makes its volumes, the in-tree EBS plugin under its CSI driver's name.
+    /// Provisioner of its volumes, the in-tree EBS plugin under its CSI driver's name.
     pub provisioner: String,
-    /// Whether a volume is made only when a pod's node is chosen.
+    /// True if a volume is made only when a pod's node is chosen.
     pub waits: bool,
-    /// Where its volumes are made: nodes that meet one of these; anywhere when empty.
+    /// Places where its volumes are made: nodes that meet one of these; anywhere when empty.
     pub places: Vec<Place>,
-    /// Whether it is there and cannot be read.
+    /// True if it is there and cannot be read.
     pub unreadable: bool,
 }
 
@@ -142,8 +142,8 @@ fn allowed(term: &TopologySelectorTerm) -> Place {
     expressions.map(|one| NodeSelectorRequirement::one_of(one.key.clone(), one.values.clone())).collect()
 }
 
-/// What a volume's own labels say of its nodes, beside its node affinity: zone and region under each of their names, several
-/// values parted by `__` (kube-scheduler's `VolumeZone`). An empty value says nothing.
+/// Requirements by a volume's own labels, beside its node affinity: zone and region under each of their names, several values
+/// parted by `__` (kube-scheduler's `VolumeZone`). An empty value says nothing.
 fn labelled(volume: &PersistentVolume) -> Place {
     let mut place = Place::new();
     for (key, value) in volume.metadata.labels.iter().flatten() {
@@ -164,7 +164,7 @@ fn place_of(term: &NodeSelectorTerm) -> Place {
     for one in term.match_expressions.iter().flatten() {
         match NodeSelectorRequirement::from_kube(one) {
             Ok(read) if Requirements::from_written([&read]).is_ok() => place.push(read),
-            // What makes no sense is met by no node.
+            // A requirement that makes no sense is met by no node.
             _ => place.extend(
                 [Operator::Exists, Operator::DoesNotExist]
                     .map(|operator| NodeSelectorRequirement::new(one.key.clone(), operator, Vec::<String>::new())),
@@ -174,7 +174,7 @@ fn place_of(term: &NodeSelectorTerm) -> Place {
     place
 }
 
-/// How many volumes the CSI drivers of a node say that they attach.
+/// Number of volumes that the CSI drivers of a node attach, as they say.
 #[must_use]
 pub fn attachments_of(node: &CSINode) -> Resources {
     let mut all = Resources::new();
@@ -202,7 +202,7 @@ fn claim_text(namespace: &str, claim: &str) -> String {
     format!("PersistentVolumeClaim {namespace}/{claim}")
 }
 
-/// What is known of volumes.
+/// Known claims, volumes and storage classes.
 #[derive(Clone, Copy, Debug)]
 pub struct VolumeLookup<'a, C, V, S> {
     /// Claims by `namespace/name`.
@@ -213,7 +213,7 @@ pub struct VolumeLookup<'a, C, V, S> {
     pub classes: &'a BTreeMap<String, S>,
 }
 
-/// What a pod's claims ask of its node.
+/// Demands of a pod's claims on its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// The node has to meet one of these; anything when empty.
@@ -223,10 +223,10 @@ pub struct Needs {
 }
 
 impl<C: AsRef<VolumeClaimFacts>, V: AsRef<VolumeFacts>, S: AsRef<ClassFacts>> VolumeLookup<'_, C, V, S> {
-    /// What claims of a namespace ask of a node.
+    /// Demands of a namespace's claims on a node.
     ///
     /// # Errors
-    /// Why no node would do, as a sentence.
+    /// The reason that no node would do, as a sentence.
     pub fn needs(&self, namespace: &str, claims: &[String]) -> Result<Needs, String> {
         let mut needs = Needs::default();
         let mut all: Vec<Vec<Place>> = Vec::new();
@@ -239,7 +239,7 @@ impl<C: AsRef<VolumeClaimFacts>, V: AsRef<VolumeFacts>, S: AsRef<ClassFacts>> Vo
         Ok(needs)
     }
 
-    /// What a pod that is bound attaches; what is not known is skipped.
+    /// Volumes that a bound pod attaches; unknown claims are skipped.
     #[must_use]
     pub fn attached(&self, namespace: &str, claims: &[String]) -> BTreeSet<(String, String)> {
         claims.iter().filter_map(|name| self.of_claim(namespace, name).ok()?.1).collect()
@@ -310,7 +310,7 @@ fn combined(all: Vec<Vec<Place>>) -> Result<Vec<Place>, String> {
     Ok(ways)
 }
 
-/// Whether some node could meet all of it.
+/// True if some node could meet all of it.
 fn can_be(way: &Place) -> bool {
     Requirements::from_written(way)
         .is_ok_and(|all| all.iter().all(|(_, left)| !left.is_empty() || left.allows_absence()))
@@ -369,7 +369,7 @@ mod tests {
         }
     }
 
-    /// Where a volume can be used that has labels.
+    /// Places of a volume with these labels.
     fn labelled(labels: &Value, spec: &Value) -> Vec<String> {
         let volume = json!({"metadata": {"labels": labels}, "spec": spec});
         let facts = VolumeFacts::from_volume(&serde_json::from_value(volume).unwrap());

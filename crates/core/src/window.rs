@@ -1,4 +1,4 @@
-//! The batch window: how long pending pods wait for company before they are packed (core spec 3.2, docs/decisions/017).
+//! The batch window: the wait of pending pods for others before they are packed (core spec 3.2, docs/decisions/017).
 //!
 //! ```text
 //!   a      b   a'   c            idle after c
@@ -21,72 +21,72 @@ pub mod by_namespace;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How long a window stays open.
+/// Limits on the time that a window stays open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowSettings {
     /// Quiet time after which it closes.
     pub idle: Duration,
     /// Time after which it closes though pods still come.
     pub max: Duration,
-    /// Whether a burst's own pace says sooner than `idle` that it has ended.
+    /// True if a burst's own pace may end the window sooner than `idle`.
     pub pace: bool,
-    /// How many pods close it at once.
+    /// Number of pods that close it at once.
     pub most: usize,
 }
 
-/// So many pods are a burst that has a pace.
+/// Pods from which on a burst has a pace.
 const BURST: u32 = 20;
-/// So many of its mean pauses without a pod are its end.
+/// Number of mean pauses without a pod that end a burst.
 const PAUSES: u32 = 20;
-/// And so many of the longest that it has made as a burst.
+/// Number of the burst's longest pauses without a pod that it takes as well.
 const LONGEST: u32 = 3;
-/// A pod so soon after the end of a burst says that it had not ended: the next window keeps to `idle`.
+/// Time after a burst's end within which a new pod shows that it had not ended: the next window keeps to `idle`.
 const TOO_SOON: Duration = Duration::from_secs(2);
-/// However fast pods come: an API server may stand still for so long.
+/// Lower bound of the pause that ends a burst: an API server may stall this long between two pods.
 const SHORTEST: Duration = Duration::from_millis(250);
 
-/// What happens to a window. Times are monotonic.
+/// An event for a window. Times are monotonic.
 #[derive(Clone, Copy, Debug)]
 pub enum WindowInput<'a> {
     /// A pod, by uid, waits for a node.
     Pending(&'a str),
-    /// A pod has waited for so long already, under another leader: it counts as if it had come then, and closes no window
+    /// A pod has waited for this time already, under another leader: it counts as if it had come then, and closes no window
     /// before all of its kind have joined.
     Waited(&'a str, Duration),
-    /// It no longer does.
+    /// A pod no longer waits for a node.
     Gone(&'a str),
     /// Nothing but time has passed.
     Time,
 }
 
-/// What to do after it.
+/// The result of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WindowOutput {
     /// Nothing new.
     Nothing,
-    /// Say [`WindowInput::Time`] at this time.
+    /// Send [`WindowInput::Time`] at this time.
     WakeAt(Duration),
     /// The window has closed.
     Close(ClosedWindow),
 }
 
-/// A batch as the window leaves it.
+/// A batch of a window that has closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClosedWindow {
     /// The pods, by uid.
     pub pods: BTreeSet<String>,
-    /// When the first came.
+    /// Arrival of the first pod.
     pub opened: Duration,
-    /// When it closed.
+    /// Time of closing.
     pub closed: Duration,
 }
 
-/// Which pods wait together, and when they are packed.
+/// Pods that wait together, and the time at which they are packed.
 #[derive(Clone, Debug)]
 pub struct Window {
     settings: WindowSettings,
     state: State,
-    /// When it closed last because a burst seemed to have ended.
+    /// Time at which it last closed because a burst seemed to have ended.
     ended: Option<Duration>,
 }
 
@@ -103,7 +103,7 @@ impl Window {
         Self { settings, state: State::Shut, ended: None }
     }
 
-    /// How many pods wait in it.
+    /// Number of pods that wait in it.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.state {
@@ -112,7 +112,7 @@ impl Window {
         }
     }
 
-    /// Whether it is shut.
+    /// True if it is shut.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -135,7 +135,7 @@ impl Window {
                 }
                 let came = now.saturating_sub(waited.min(self.settings.idle));
                 (*opened, *last) = (came.min(*opened), came.max(*last));
-                // Those that have waited for long say nothing of the pace at which pods come now.
+                // Pods that have waited for long say nothing about the pace at which pods come now.
                 *joined = joined.saturating_add(u32::from(waited < self.settings.idle));
                 self.wake(now)
             }
@@ -160,13 +160,13 @@ impl Window {
         }
     }
 
-    /// When it closes if no pod comes; nothing while it is shut.
+    /// Time at which it closes if no pod comes; `None` while it is shut.
     #[must_use]
     pub fn closes(&self) -> Option<Duration> {
         self.deadline().map(|(deadline, _)| deadline)
     }
 
-    /// When the last pod has joined; nothing while it is shut.
+    /// Time at which the last pod joined; `None` while it is shut.
     #[must_use]
     pub fn last(&self) -> Option<Duration> {
         match &self.state {
@@ -175,7 +175,7 @@ impl Window {
         }
     }
 
-    /// Closes it before its time; nothing where it is shut.
+    /// Closes it before its time; `None` if it is shut.
     pub fn close_now(&mut self, now: Duration) -> Option<ClosedWindow> {
         match std::mem::replace(&mut self.state, State::Shut) {
             State::Open { opened, pods, .. } => Some(ClosedWindow { pods, opened, closed: now }),
@@ -183,7 +183,7 @@ impl Window {
         }
     }
 
-    /// Whether it is shut and remembers nothing that matters.
+    /// True if it is shut and remembers nothing that matters.
     #[must_use]
     pub fn is_spent(&self, now: Duration) -> bool {
         self.is_empty() && self.ended.is_none_or(|ended| now.saturating_sub(ended) >= TOO_SOON)
@@ -200,7 +200,7 @@ impl Window {
         };
     }
 
-    /// When it closes, and the quiet time after which it does; nothing while it is shut.
+    /// Time at which it closes, and the quiet time that leads to it; `None` while it is shut.
     fn deadline(&self) -> Option<(Duration, Duration)> {
         let State::Open { opened, last, joined, longest, pace, .. } = &self.state else { return None };
         let mut idle = self.settings.idle;

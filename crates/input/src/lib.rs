@@ -1,12 +1,11 @@
-//! What a user gave us that makes no sense: one line a mistake on standard error, exit status 2, nothing on standard
-//! output.
+//! Mistakes in a user's input: one line each on standard error, exit status 2, nothing on standard output.
 
 pub mod manifests;
 
 use std::fmt;
 use std::io::Read as _;
 
-/// A mistake in what the user gave, with the place where it stands.
+/// A mistake in the input, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mistake {
     /// The file, or the flag or variable, as the user named it.
@@ -15,9 +14,9 @@ pub struct Mistake {
     pub line: usize,
     /// The field (`steps[2].at`), or empty where the place says enough.
     pub field: String,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
-    /// What is allowed instead, or empty.
+    /// The allowed values, or empty.
     pub allowed: String,
 }
 
@@ -27,7 +26,7 @@ impl Mistake {
         Self { file: file.into(), line: 0, field: String::new(), what: what.into(), allowed: String::new() }
     }
 
-    /// The same with what would be right.
+    /// Adds the allowed values.
     #[must_use]
     pub fn allowing(mut self, allowed: impl Into<String>) -> Self {
         self.allowed = allowed.into();
@@ -58,12 +57,12 @@ impl From<dovetail_api::manifest::InputError> for Mistake {
     }
 }
 
-/// Why a command ended otherwise than well.
+/// The reason that a command did not end well.
 #[derive(Debug)]
 pub enum Failure {
     /// Bad input: exit status 2.
     Input(Vec<Mistake>),
-    /// The thing asked for did not come out well, and has been reported: exit status 1.
+    /// The result is not as asked for, and has been reported: exit status 1.
     Outcome,
     /// Something outside of us failed (a file could not be written, a port is taken): exit status 1.
     System(String),
@@ -81,10 +80,10 @@ impl From<Mistake> for Failure {
     }
 }
 
-/// Longest text that is read, bytes: manifests, a scenario, variables.
+/// Most bytes of text that are read: manifests, a scenario, variables.
 pub const MOST_TEXT: u64 = 8 << 20;
 
-/// All that comes of somewhere, so many bytes at most: a device or a pipe may have no end.
+/// Reads everything from a source, at most `most` bytes: a device or a pipe may have no end.
 pub fn read_all(path: &str, from: impl std::io::Read, most: u64) -> Result<Vec<u8>, Mistake> {
     let mut bytes = Vec::new();
     from.take(most + 1).read_to_end(&mut bytes).map_err(|why| Mistake::of_file(path, describe(&why)))?;
@@ -111,7 +110,7 @@ pub fn as_text(path: &str, bytes: Vec<u8>) -> Result<String, Mistake> {
     String::from_utf8(bytes).map_err(|_| Mistake::of_file(path, "is not UTF-8 text"))
 }
 
-/// An I/O error as a person says it, without numbers of the system's.
+/// An I/O error in words, without the system's numbers.
 pub fn describe(why: &std::io::Error) -> String {
     match why.kind() {
         std::io::ErrorKind::NotFound => "no such file".to_owned(),

@@ -11,7 +11,7 @@ use crate::{MOST_TEXT, Mistake, as_text, describe, read_all, read_text};
 /// Minor version of the Kubernetes that the sandbox is and `plan` imagines.
 pub const KUBERNETES_MINOR: u32 = 33;
 
-/// How the files of a folder end that are manifests; `kubectl` takes the same.
+/// Extensions of a folder's files that are manifests; `kubectl` takes the same.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// Reads manifest files; every mistake of every file comes back together.
@@ -64,7 +64,7 @@ pub fn rewrite_manifests(
     }
 }
 
-/// The texts of files with their names, and what is wrong with the files themselves.
+/// The texts of files with their names, and the mistakes about the files themselves.
 fn named_texts(files: &[String]) -> (Vec<(String, String)>, Vec<Mistake>) {
     let mut texts = Vec::new();
     let mut mistakes = Vec::new();
@@ -127,7 +127,7 @@ fn leave_out_comments(texts: &mut Vec<(String, String)>) {
     }
 }
 
-/// Whether there is more than comments.
+/// True if there is more than comments.
 fn holds_something(text: &str) -> bool {
     let content = |line: &str| {
         let line = line.trim_start_matches('\u{feff}').trim();
@@ -137,12 +137,12 @@ fn holds_something(text: &str) -> bool {
     text.lines().any(content)
 }
 
-/// The one line that names what is passed over, by kind; none where nothing is.
+/// The one line that names the objects that are passed over, by kind; `None` if there are none.
 pub fn passed_over<'a>(manifests: impl IntoIterator<Item = &'a Manifest>) -> Option<String> {
     by_kind(manifests).map(|kinds| format!("skipped: {kinds}"))
 }
 
-/// How many there are of each kind; none where there is nothing.
+/// Number of objects of each kind; `None` if there are none.
 pub fn by_kind<'a>(manifests: impl IntoIterator<Item = &'a Manifest>) -> Option<String> {
     let mut kinds: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for manifest in manifests {
@@ -155,7 +155,7 @@ pub fn by_kind<'a>(manifests: impl IntoIterator<Item = &'a Manifest>) -> Option<
     Some(kinds.join(", "))
 }
 
-/// What the line says of a kind that is not Kubernetes' own.
+/// The addition to a kind that is not Kubernetes' own.
 fn about(manifest: &Manifest) -> String {
     if !manifest.foreign {
         return String::new();

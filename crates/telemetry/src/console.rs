@@ -1,4 +1,4 @@
-//! The console: one page that holds all it needs, and what it shows, from what a replica sees and from its log events.
+//! The console: one self-contained page, and its data, from the view of a replica and from its log events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,15 +12,15 @@ use serde_json::{Value, json};
 use super::state::{self, Latest};
 
 const PAGE: &str = include_str!("console.html");
-/// Pods that wait are named, at most so many.
+/// Most waiting pods that are named.
 const MOST_WAITING: usize = 200;
 
-/// The page, under a title.
+/// The page with this title.
 pub fn page(title: &str) -> String {
     PAGE.replacen("<title>Dovetail</title>", &format!("<title>{title}</title>"), 1)
 }
 
-/// Where a trace is looked at, up to its id: where Jaeger shows its pages, if that is said.
+/// URL of a trace up to its id: the address of Jaeger's pages, if the environment gives one.
 pub fn trace_pages() -> String {
     let base = std::env::var("JAEGER_UI_URL").unwrap_or_default();
     if base.is_empty() { base } else { format!("{}/trace/", base.trim_end_matches('/')) }
@@ -28,26 +28,26 @@ pub fn trace_pages() -> String {
 
 /// A log event.
 pub struct LogLine {
-    /// When, for a person.
+    /// The time, for people.
     pub when: String,
-    /// When, in seconds.
+    /// The time, in seconds.
     pub seconds: f64,
-    /// Who tells it.
+    /// The actor that reports it.
     pub actor: String,
-    /// What happened.
+    /// Name of the event.
     pub event: String,
-    /// The same as a sentence.
+    /// The event as a sentence.
     pub text: String,
-    /// How loud.
+    /// The level.
     pub level: String,
-    /// Id of the trace, 32 hex digits; empty when of none.
+    /// Id of the trace, 32 hex digits; empty if there is none.
     pub trace: String,
-    /// What the event says beside, by the names of docs/events.md.
+    /// Further fields of the event, by the names of docs/events.md.
     pub fields: Value,
 }
 
-/// What the page shows, as JSON with every node on a line of its own: the page looks only at lines that it has not seen yet.
-/// `traces` is what a trace's id is put behind for a link, empty where there is no such page.
+/// The page's data, as JSON with every node on a line of its own: the page looks only at lines that it has not seen yet.
+/// `traces` is the prefix of links to a trace's id, empty if there is no such page.
 pub fn state(
     latest: &Latest,
     cluster: &str,
@@ -86,7 +86,7 @@ pub fn state(
     format!("{{\"nodes\":[\n{}\n],\n{}", lines.join(",\n"), all.strip_prefix('{').unwrap_or_default())
 }
 
-/// The actors in the order of the data, with the numbers that each tells.
+/// The actors in the order of the data, each with its queue lengths.
 fn pipeline(actors: &Value) -> Vec<Value> {
     const ORDER: [&str; 16] = [
         "pod_watcher",
@@ -117,7 +117,7 @@ fn pipeline(actors: &Value) -> Vec<Value> {
     ORDER.iter().filter_map(of).collect()
 }
 
-/// Pods that wait and why, and how many there are.
+/// Pods that wait with the reason, and their total number.
 fn waiting(view: &ReplicaView, actors: &Value) -> (Vec<Value>, usize) {
     let pods = view.snapshot.pods.values().filter(|pod| pod.provisionable);
     let named = pods.clone().take(MOST_WAITING).map(|pod| {
@@ -204,7 +204,7 @@ fn state_of(claim: Option<&ClaimEntry>, node: Option<&NodeEntry>) -> &'static st
     }
 }
 
-/// What will become of it.
+/// The expected next event of a node, for people.
 fn next(view: &ReplicaView, claim: Option<&ClaimEntry>, visitors: usize) -> String {
     let Some(claim) = claim else { return String::new() };
     if let Some(notice) = InterruptionNotice::on(&claim.claim) {

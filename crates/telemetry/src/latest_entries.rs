@@ -1,4 +1,4 @@
-//! The latest of what a replica has told, for its console.
+//! The latest log entries of a replica, for its console.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,15 +8,15 @@ use jiff::Timestamp;
 
 use super::console::LogLine;
 
-/// Lines that are kept.
+/// Most entries that are kept.
 const MOST: usize = 200;
 
-/// The latest entries and when they were told. Clones share them.
+/// The latest entries, each with its time. Clones share them.
 #[derive(Clone, Default)]
 pub struct LatestEntries(Arc<Mutex<VecDeque<(Timestamp, JournalEntry)>>>);
 
 impl LatestEntries {
-    /// One more; the oldest goes when there are too many. Nothing is written out before somebody asks.
+    /// Adds an entry; the oldest goes if there are too many. No line is written out before somebody asks.
     pub fn add(&self, when: Timestamp, entry: &JournalEntry) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() == MOST {
@@ -25,7 +25,7 @@ impl LatestEntries {
         kept.push_back((when, entry.clone()));
     }
 
-    /// All that is kept, oldest first.
+    /// The kept entries as lines, oldest first.
     pub fn lines(&self) -> Vec<LogLine> {
         let kept: Vec<_> = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
         let line = |(when, entry): (Timestamp, JournalEntry)| LogLine {

@@ -1,4 +1,4 @@
-//! Between what the actors tell and what an operator sees: spans to traces, measures and states to metrics. The one place
+//! The link from the actors' reports to an operator's view: spans to traces, measures and states to metrics. The one place
 //! that knows both sides.
 
 pub mod console;
@@ -18,20 +18,20 @@ use dovetail_observability::traces::{self, RefusedVariable, Resource, TraceSetti
 
 use state::Latest;
 
-/// Where spans go.
+/// The destination of spans.
 #[derive(Clone)]
 pub enum Spans {
-    /// To a collector.
+    /// A collector.
     Sent(Traces),
-    /// Into memory, with the replica that told each.
+    /// Memory, with the replica that reported each.
     Kept(Arc<Mutex<Vec<(Resource, traces::ExportedSpan)>>>),
 }
 
 impl Spans {
-    /// To the collector that the environment names, if it names one.
+    /// Sends to the collector that the environment names; `None` if it names none.
     ///
     /// # Errors
-    /// A variable is not understood, or the exporter cannot be made of what they say.
+    /// A variable is not understood, or the exporter cannot be made of these.
     pub fn of_environment(resource: Resource) -> Result<Option<Self>, Failure> {
         let read = TraceSettings::of_environment(|name| std::env::var(name).ok());
         let Some(settings) = read.map_err(refused)? else { return Ok(None) };
@@ -41,7 +41,7 @@ impl Spans {
             .map_err(|why| Failure::System(format!("OTEL_EXPORTER_OTLP_*: {why}")))
     }
 
-    /// Into memory.
+    /// Keeps spans in memory.
     pub fn kept() -> Self {
         Self::Kept(Arc::default())
     }
@@ -57,7 +57,7 @@ impl Spans {
         }
     }
 
-    /// What is kept, as one OTLP/JSON document.
+    /// The spans that are kept, as one OTLP/JSON document.
     pub fn document(&self) -> serde_json::Value {
         match self {
             Self::Sent(_) => traces::document([]),
@@ -68,7 +68,7 @@ impl Spans {
         }
     }
 
-    /// Where they are sent, the way there.
+    /// The exporter, if spans are sent.
     pub fn sent(&self) -> Option<&Traces> {
         match self {
             Self::Sent(traces) => Some(traces),
@@ -77,11 +77,11 @@ impl Spans {
     }
 }
 
-/// The particulars of a happening, by name.
+/// The fields of a log event, by name.
 pub fn particulars(log_event: &LogEvent) -> serde_json::Map<String, serde_json::Value> {
     match serde_json::to_value(log_event) {
         Ok(serde_json::Value::Object(mut fields)) => {
-            // Said apart from the particulars.
+            // The name is written apart from the fields.
             fields.remove("event");
             fields
         }
@@ -94,7 +94,7 @@ fn refused(why: RefusedVariable) -> Failure {
     mistake.allowing(why.allowed).into()
 }
 
-/// Metrics that show what `latest` knows, and the process.
+/// Metrics of everything that `latest` knows, and of the process.
 pub fn metrics(latest: &Latest, spans: Option<Spans>) -> Metrics {
     let metrics = Metrics::new(VERSION, COMMIT);
     let state = latest.state();
@@ -106,15 +106,15 @@ pub fn metrics(latest: &Latest, spans: Option<Spans>) -> Metrics {
     metrics
 }
 
-/// Our version.
+/// Dovetail's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// What we were built from, where the build says so.
+/// Commit of the build, if the build names one.
 pub const COMMIT: &str = match option_env!("DOVETAIL_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
 };
 
-/// Who tells, as OpenTelemetry's conventions say it.
+/// The resource of a replica, by OpenTelemetry's conventions.
 pub fn resource(identity: &str, cluster: &str) -> Resource {
     let all = [
         ("service.name", "dovetail"),
@@ -125,7 +125,7 @@ pub fn resource(identity: &str, cluster: &str) -> Resource {
     all.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key, value.to_owned())).collect()
 }
 
-/// The same for a process that runs one replica.
+/// The resource of a process that runs one replica.
 pub fn resource_of(settings: &Settings, identity: &str) -> Resource {
     resource(identity, &settings.cluster_name)
 }

@@ -1,4 +1,4 @@
-//! What the actors count and measure, as the metrics of core spec 7.1.
+//! The actors' counts and measurements, as the metrics of core spec 7.1.
 
 use dovetail_actors::Measure;
 use dovetail_observability::Metrics;
@@ -7,7 +7,7 @@ use dovetail_observability::metrics::Id;
 /// The label `provider`.
 const PROVIDER: &str = "aws";
 
-/// Counts or observes it.
+/// Counts or observes a measure.
 pub fn record_measure(metrics: &Metrics, measure: &Measure<'_>) {
     let count = |id, values: &[&str]| metrics.count(id, values, 1);
     let observe = |id, values: &[&str], seconds: f64| metrics.observe(id, values, seconds, None);
@@ -56,7 +56,7 @@ pub fn record_measure(metrics: &Metrics, measure: &Measure<'_>) {
     }
 }
 
-/// Those of what AWS was asked, what it refused, and what it said of instances.
+/// Records measures of calls to AWS, their refusals, and AWS' reports about instances.
 fn of_cloud(metrics: &Metrics, measure: &Measure<'_>) {
     let count = |id, values: &[&str]| metrics.count(id, values, 1);
     let observe = |id, values: &[&str], seconds: f64| metrics.observe(id, values, seconds, None);
@@ -84,7 +84,7 @@ fn of_cloud(metrics: &Metrics, measure: &Measure<'_>) {
     }
 }
 
-/// Those of a NodeClaim, its instance and its Node, and of what a pool's nodes go for.
+/// Records measures of a NodeClaim, its instance and its Node, and of the reasons for which a pool's nodes go.
 fn of_node(metrics: &Metrics, measure: &Measure<'_>) {
     let count = |id, values: &[&str]| metrics.count(id, values, 1);
     let observe = |id, values: &[&str], seconds: f64| metrics.observe(id, values, seconds, None);
@@ -123,7 +123,7 @@ fn of_node(metrics: &Metrics, measure: &Measure<'_>) {
             count(Id::DecisionsByPool, &[pool, decision, reason, consolidation_type]);
         }
         Measure::NodeUnused { pool, reason } => count(Id::NodesUnused, &[pool, reason]),
-        // `record_measure` has all others.
+        // `record_measure` records all others.
         _ => {}
     }
 }

@@ -1,10 +1,10 @@
-//! What the process itself takes, by the names that every exporter has.
+//! Resource use of the process, by the names that every exporter has.
 
 use dovetail_observability::metrics::MetricsPage;
 use dovetail_observability::traces::TraceCounts;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Writes it, and what has become of spans.
+/// Writes the use of the process, and the counts of spans.
 pub fn write(page: &mut MetricsPage, spans: TraceCounts) {
     if let Some(bytes) = resident() {
         page.gauge("process_resident_memory_bytes", "Memory that is resident");

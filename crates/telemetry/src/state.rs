@@ -1,5 +1,5 @@
-//! What the cluster and the actors are like just now, as the gauges of core spec 7.1: written from a snapshot when
-//! somebody asks, away from the actors.
+//! The present state of the cluster and the actors, as the gauges of core spec 7.1: written from a snapshot on request, away
+//! from the actors.
 
 pub mod cost;
 mod nodes;
@@ -21,24 +21,24 @@ use jiff::Timestamp;
 use nodes::{label_of, nodes};
 use serde_json::Value;
 
-/// The latest that is known. Clones share it.
+/// The latest state. Clones share it.
 #[derive(Clone, Default)]
 pub struct Latest(Arc<Mutex<Known>>);
 
 #[derive(Default)]
 struct Known {
     view: Option<ReplicaView>,
-    /// What the actors of each replica say, and when they said so.
+    /// The state of each replica's actors, and the time of it.
     actors: BTreeMap<String, (ReplicaState, Timestamp)>,
     /// Seconds since 1970 and $/h, the latest of them.
     cost: VecDeque<(f64, f64)>,
-    /// Somebody has asked for it all since the last look.
+    /// True if anybody has looked since the last check.
     watched: bool,
-    /// What has a series for each node and pod is not shown.
+    /// True if series for each node and pod are left out.
     without_objects: bool,
 }
 
-/// How many points of the cost are kept: an hour at one every five seconds.
+/// Most points of the cost that are kept: an hour at one every five seconds.
 const MOST_POINTS: usize = 720;
 
 impl Latest {
@@ -53,17 +53,17 @@ impl Latest {
         known.view = Some(view);
     }
 
-    /// Whether metrics leave out what has a series for each node and each pod (`DISABLE_CLUSTER_STATE_OBSERVABILITY`).
+    /// Sets whether metrics leave out the series for each node and each pod (`DISABLE_CLUSTER_STATE_OBSERVABILITY`).
     pub fn without_objects(&self, without: bool) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).without_objects = without;
     }
 
-    /// Somebody looks on.
+    /// Notes that somebody looks.
     pub fn watched(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).watched = true;
     }
 
-    /// Whether somebody has looked since this was last asked.
+    /// True if somebody has looked since the last call.
     pub fn is_watched(&self) -> bool {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).watched)
     }
@@ -73,24 +73,24 @@ impl Latest {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).cost.iter().copied().collect()
     }
 
-    /// What the actors of a replica say of themselves.
+    /// Takes in the state of a replica's actors.
     pub fn heard(&self, replica: &str, actors: &ReplicaState, when: Timestamp) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.actors.insert(replica.to_owned(), (actors.clone(), when));
     }
 
-    /// The cluster, who leads, and what the leader's actors said last, or while nobody leads those of any replica.
+    /// The cluster, the leader's identity, and the last state of the leader's actors, or while nobody leads of any replica's.
     pub fn known(&self) -> (Option<ReplicaView>, Option<String>, Value) {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let leads = |(_, (actors, _)): &(&String, &(ReplicaState, Timestamp))| leads(actors);
-        // Of two that say so, the one that said it last.
+        // If two claim to lead, the later one counts.
         let leader = known.actors.iter().filter(leads).max_by_key(|(_, (_, when))| *when);
         let said = leader.or_else(|| known.actors.iter().next());
         let actors = said.and_then(|(_, (actors, _))| serde_json::to_value(actors).ok()).unwrap_or_default();
         (known.view.clone(), leader.map(|(name, _)| name.clone()), actors)
     }
 
-    /// Writes it all when asked.
+    /// Writes the metrics of the state when asked.
     pub fn state(&self) -> MetricsWriter {
         let latest = self.clone();
         Arc::new(move |page| latest.write(page))
@@ -114,7 +114,7 @@ impl Latest {
     }
 }
 
-/// Numbers that actors tell of what waits in them, by where.
+/// Queue lengths that actors report, by actor and field.
 pub const QUEUES: [(&str, &str); 13] = [
     ("pod_watcher", "waiting"),
     ("batcher", "inWindow"),
@@ -160,7 +160,7 @@ fn queues(page: &mut MetricsPage, actors: &Value) {
     }
 }
 
-/// What of interruptions is not heard; only who leads says so.
+/// Writes interruptions that are not heard; only the leader reports them.
 fn interruptions(page: &mut MetricsPage, said: &Value) {
     page.gauge(
         "dovetail_spot_nodes_unheard",
@@ -176,7 +176,7 @@ fn interruptions(page: &mut MetricsPage, said: &Value) {
     }
 }
 
-/// Which parts of the cluster's state are outdated.
+/// Writes the parts of the cluster's state that are outdated or unreadable.
 fn not_seen(page: &mut MetricsPage, cluster: &Value) {
     page.gauge("dovetail_unreadable_objects", "Objects that are there and cannot be read");
     for (kind, count) in cluster["unreadable"].as_object().into_iter().flatten() {
@@ -200,13 +200,13 @@ fn metric_label(key: &str) -> String {
     }
 }
 
-/// A resource's amount in its unit: cores, bytes, pieces.
+/// A resource's amount in its unit: cores, bytes, or a count.
 fn amount(name: &str, own: &Resources) -> f64 {
     let amount = own.get(name) as f64;
     if name == CPU { amount / 1000.0 } else { amount }
 }
 
-/// What is left of `whole` when `part` is taken away.
+/// The rest of `whole` after `part` is taken away.
 fn less(whole: &Resources, part: &Resources) -> Resources {
     let mut left = whole.clone();
     left.sub(part);
@@ -217,7 +217,7 @@ fn less(whole: &Resources, part: &Resources) -> Resources {
 pub struct TypesByClass<'a>(BTreeMap<&'a str, BTreeMap<&'a str, &'a InstanceType>>);
 
 impl<'a> TypesByClass<'a> {
-    /// Of a view.
+    /// The instance types of a view.
     pub fn from_view(view: &'a ReplicaView) -> Self {
         let by_name = |types: &'a [Arc<InstanceType>]| types.iter().map(|kind| (kind.name.as_str(), &**kind)).collect();
         Self(view.types.iter().map(|(class, types)| (class.as_str(), by_name(types))).collect())
@@ -228,7 +228,7 @@ impl<'a> TypesByClass<'a> {
         self.labelled(&node.labels)
     }
 
-    /// The same of a machine with these labels: a claim has them from its launch on.
+    /// $/h of a machine with these labels, and of the same machine on demand: a claim has them from its launch on.
     pub fn labelled(&self, own: &BTreeMap<String, String>) -> Option<(f64, f64)> {
         let of = |key| label_of(own, key);
         let (class, kind) = (of(labels::EC2_NODE_CLASS), of(labels::INSTANCE_TYPE));
@@ -294,7 +294,7 @@ fn eligible(page: &mut MetricsPage, snapshot: &Snapshot) {
     }
 }
 
-/// NodeClaims whose condition Drifted is True, those that go already left out.
+/// Writes NodeClaims whose condition Drifted is True, without those that are already leaving.
 fn drifted(page: &mut MetricsPage, snapshot: &Snapshot) {
     let mut by: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for entry in snapshot.claims.values().filter(|entry| entry.facts.drifted.is_some() && !entry.facts.deleting) {
@@ -336,7 +336,7 @@ fn pods(page: &mut MetricsPage, snapshot: &Snapshot) {
     }
 }
 
-/// As far as it is kept.
+/// The phase of a pod, as far as it is kept.
 fn phase(pod: &PodEntry) -> &'static str {
     match (pod.terminal, pod.ready, pod.node_name.is_empty()) {
         (true, _, _) => "Succeeded",
@@ -355,18 +355,18 @@ fn scheduler(page: &mut MetricsPage, view: &ReplicaView, actors: &Value) {
     page.sample("karpenter_scheduler_unschedulable_pods_count", &[("controller", "provisioner")], left_over as f64);
 }
 
-/// Whether a replica leads.
+/// True if a replica leads.
 pub fn leads(state: &ReplicaState) -> bool {
     state.leader.as_ref().is_some_and(|leader| leader.leads)
 }
 
-/// What the actors say, as far as health and leadership go.
+/// The actors' state, as far as health and leadership need it.
 pub fn seen(state: &ReplicaState) -> ActorsSeen {
     let number = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
     let cluster = state.cluster_watcher.clone().unwrap_or_default();
     let term = state.leader.as_ref().and_then(|leader| leader.term).unwrap_or(0);
     ActorsSeen {
-        // While a watch fails, what is known is not what there is.
+        // While a watch fails, the known state is outdated.
         synced: cluster.synced && cluster.watches_failing.is_empty(),
         nodes: number(cluster.nodes),
         leads: leads(state),

@@ -18,7 +18,7 @@ impl Stopwatch {
     }
 }
 
-/// The most memory that the process has had, in KiB; 0 where the system does not say.
+/// Peak resident memory of the process, in KiB; 0 if the system does not report it.
 pub fn peak_rss_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

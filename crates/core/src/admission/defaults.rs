@@ -1,4 +1,4 @@
-//! What the API server fills in whatever the cluster's policies are.
+//! Fields that the API server fills in, whatever the cluster's policies are.
 
 use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Map, Value, json};
@@ -11,8 +11,8 @@ use crate::resources::format_amount;
 /// Seconds that a pod stays on a node that is not ready or unreachable (DefaultTolerationSeconds).
 const TOLERATED_SECONDS: i64 = 300;
 
-/// On the host's network a container's port is a port of the host (API reference, `ports.hostPort`). It is filled in for
-/// pods only, never in templates, which is why a DaemonSet's template does not show it.
+/// On the host's network a container's port is a port of the host (API reference, `ports.hostPort`). It is filled in for pods
+/// only, never in templates; therefore a DaemonSet's template does not show it.
 pub fn ports_of_the_host(spec: &mut Map<String, Value>) {
     if spec.get("hostNetwork") != Some(&Value::Bool(true)) {
         return;
@@ -28,7 +28,7 @@ pub fn ports_of_the_host(spec: &mut Map<String, Value>) {
     }
 }
 
-/// What a container limits and does not request, it requests as much of.
+/// Sets a container's request of a resource to its limit, where only the limit is given.
 pub fn requests_from_limits(spec: &mut Map<String, Value>) {
     for container in containers_mut(spec) {
         let limits = quantities(&container["resources"]["limits"]);
@@ -36,8 +36,8 @@ pub fn requests_from_limits(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Requests of the pod as a whole, where it has limits as a whole (KEP-2837): what its containers come to where they
-/// request the resource, or else the limit.
+/// Sets the requests of the pod as a whole, if it has limits as a whole (KEP-2837): the sum of its containers' requests, or
+/// else the limit.
 pub fn requests_of_the_pod(spec: &mut Map<String, Value>) {
     let limits = quantities(&spec.get("resources").map_or(Value::Null, |resources| resources["limits"].clone()));
     if limits.is_empty() {
@@ -75,8 +75,8 @@ pub fn tolerations(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Whoever requests a device tolerates the taint of its name, whatever the value and effect (ExtendedResourceToleration,
-/// which EKS has on).
+/// Adds to a pod that requests a device a toleration of the taint of that name, whatever the value and effect
+/// (ExtendedResourceToleration, which EKS has on).
 pub fn tolerations_of_devices(spec: &mut Map<String, Value>) {
     let mut devices: Vec<String> = Vec::new();
     for container in containers(spec) {

@@ -1,5 +1,5 @@
-//! LimitRanges: what containers of a namespace request and limit when they do not say, and what they must not exceed
-//! (Kubernetes, "Limit Ranges").
+//! LimitRanges: default requests and limits of a namespace's containers, and bounds that they must not exceed (Kubernetes,
+//! "Limit Ranges").
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct LimitRange {
     items: Vec<Item>,
 }
 
-/// What one item of a LimitRange is about.
+/// The objects that one item of a LimitRange applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Container,
@@ -61,13 +61,13 @@ fn merge(into: &mut BTreeMap<String, String>, from: &BTreeMap<String, String>) {
 }
 
 impl LimitRange {
-    /// Reads one. Items about something else than containers and pods are left out.
+    /// Reads a LimitRange. Items about anything else than containers and pods are left out.
     #[must_use]
     pub fn from_json(range: &Value) -> Self {
         Self { items: range["spec"]["limits"].as_array().into_iter().flatten().filter_map(Item::from_json).collect() }
     }
 
-    /// Gives a pod's containers the limits and requests that they do not name.
+    /// Gives a pod's containers the default limits and requests that they do not name.
     pub fn fill(&self, spec: &mut Map<String, Value>) {
         for item in self.items.iter().filter(|item| item.scope == Scope::Container) {
             for container in containers_mut(spec) {
@@ -77,7 +77,7 @@ impl LimitRange {
         }
     }
 
-    /// Holds a pod against it.
+    /// Checks a pod against the bounds.
     ///
     /// # Errors
     /// Every rule that is broken, in the API server's words.
@@ -93,7 +93,7 @@ impl LimitRange {
                 }
                 Scope::Pod => {
                     let Ok(typed) = serde_json::from_value::<PodSpec>(Value::Object(spec.clone())) else { continue };
-                    // What is said of the pod as a whole stands above its containers (KEP-2837).
+                    // Requests and limits of the pod as a whole override the sum of its containers' (KEP-2837).
                     let whole = |containers: Resources, field: &str| {
                         let own = spec.get("resources").map_or(&Value::Null, |own| &own[field]);
                         let mut all = containers;
@@ -114,7 +114,7 @@ impl LimitRange {
     }
 }
 
-/// Amounts; what is no quantity is left out, as the API server refuses it elsewhere.
+/// Parses amounts; text that is no quantity is left out, as the API server refuses it elsewhere.
 fn parse_amounts(texts: &BTreeMap<String, String>) -> Resources {
     texts.iter().filter_map(|(name, text)| Some((name.clone(), parse_amount(name, text).ok()?))).collect()
 }

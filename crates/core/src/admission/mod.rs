@@ -26,7 +26,7 @@ pub use limit_range::LimitRange;
 pub use quota::Quota;
 pub use runtime_class::RuntimeClass;
 
-/// Why a pod is refused. The texts are those of the API server, after `pods "NAME" is forbidden: `.
+/// The reason that a pod is refused. The texts are those of the API server, after `pods "NAME" is forbidden: `.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PodRefusal {
     /// It names a PriorityClass that is not there.
@@ -37,9 +37,9 @@ pub enum PodRefusal {
         "the integer value of priority ({written}) must not be provided in pod spec; priority admission controller computed {computed} from the given PriorityClass name"
     )]
     Priority {
-        /// What the pod says.
+        /// The priority in the pod's spec.
         written: i64,
-        /// What its class, or the default, comes to.
+        /// The priority of its class, or of the default class.
         computed: i64,
     },
     /// It names a RuntimeClass that is not there.
@@ -48,10 +48,10 @@ pub enum PodRefusal {
     /// It contradicts its RuntimeClass.
     #[error("pod rejected: {0}")]
     RuntimeClass(String),
-    /// What admission made of it is not valid; every field.
+    /// The pod is not valid after admission; the text has every invalid field.
     #[error("{0}")]
     Invalid(String),
-    /// It breaks a LimitRange of its namespace; every rule that it breaks.
+    /// It breaks a LimitRange of its namespace; the text has every broken rule.
     #[error("{0} (LimitRange {1})")]
     LimitRange(String, String),
 }
@@ -59,16 +59,16 @@ pub enum PodRefusal {
 /// A PriorityClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PriorityClass {
-    /// The number that pods of it get.
+    /// The priority of its pods.
     pub value: i64,
-    /// Whether pods that name no class are of it.
+    /// True if pods that name no class are of it.
     pub global_default: bool,
     /// `PreemptLowerPriority` or `Never`.
     pub preemption_policy: String,
 }
 
 impl PriorityClass {
-    /// Reads one. What it does not say is as Kubernetes has it.
+    /// Reads a PriorityClass; absent fields get Kubernetes' defaults.
     #[must_use]
     pub fn from_json(class: &Value) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl PriorityClass {
         }
     }
 
-    /// Why the API server refuses a new class of that name, where `default` is the default class that is there. In its words.
+    /// The reason, in the API server's words, that it refuses a new class of that name; `default` is the existing default class.
     #[must_use]
     pub fn refusal(&self, name: &str, default: Option<&str>) -> Option<String> {
         if SYSTEM.contains(&(name, self.value)) {
@@ -101,7 +101,7 @@ const MOST_OF_USERS: i64 = 1_000_000_000;
 /// The classes that are in every cluster (Kubernetes, "Pod Priority and Preemption").
 const SYSTEM: [(&str, i64); 2] = [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-/// What a cluster's admission goes by.
+/// The objects by which a cluster's admission goes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policies {
     /// PriorityClasses by name.
@@ -113,10 +113,10 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// Writes into a new pod of `namespace` what the API server would.
+    /// Fills in a new pod of `namespace` as the API server would.
     ///
     /// # Errors
-    /// [`PodRefusal`] when the API server would refuse it.
+    /// [`PodRefusal`] if the API server would refuse it.
     pub fn admit(&self, namespace: &str, pod: &mut Value) -> Result<(), PodRefusal> {
         if !pod["spec"].is_object() {
             pod["spec"] = json!({});
@@ -139,16 +139,16 @@ impl Policies {
         Ok(())
     }
 
-    /// The number that a PriorityClass gives, if it is known.
+    /// The priority that a PriorityClass gives, if it is known.
     #[must_use]
     pub fn priority_named(&self, name: &str) -> Option<i64> {
         self.class_of(Some(name)).ok().flatten().map(|(_, class)| class.value)
     }
 
-    /// The same, and holds what comes of it against the API server's validation.
+    /// [`Policies::admit`], followed by the API server's validation.
     ///
     /// # Errors
-    /// [`PodRefusal`] when the API server would refuse it.
+    /// [`PodRefusal`] if the API server would refuse the pod.
     pub fn admit_valid(&self, namespace: &str, pod: &mut Value) -> Result<(), PodRefusal> {
         self.admit(namespace, pod)?;
         let wrong: Vec<String> = valid::pod(&pod["spec"], "spec").iter().map(ToString::to_string).collect();
@@ -196,7 +196,7 @@ impl Policies {
     }
 }
 
-/// A text that is there and not empty.
+/// A string field that is there and not empty.
 fn text<'a>(map: &'a Map<String, Value>, field: &str) -> Option<&'a str> {
     map.get(field).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
@@ -214,13 +214,13 @@ fn containers(spec: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     ["containers", "initContainers"].into_iter().filter_map(|list| spec.get(list)?.as_array()).flatten()
 }
 
-/// The same, to be changed.
+/// [`containers`], mutable.
 fn containers_mut(spec: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value> {
     let lists = spec.iter_mut().filter(|(field, _)| matches!(field.as_str(), "containers" | "initContainers"));
     lists.filter_map(|(_, list)| list.as_array_mut()).flatten().filter(|container| container.is_object())
 }
 
-/// Quantities by resource, as text; numbers that were written plainly are text as well. Empty when there are none.
+/// Quantities by resource, as text; plain numbers become text too. Empty when there are none.
 fn quantities(amounts: &Value) -> BTreeMap<String, String> {
     let written = amounts.as_object().into_iter().flatten().filter_map(|(name, amount)| {
         let text = match amount {
@@ -233,7 +233,7 @@ fn quantities(amounts: &Value) -> BTreeMap<String, String> {
     written.collect()
 }
 
-/// Sets those of a container's (or pod's) requests or limits that it does not name.
+/// Sets the requests or limits of a container (or pod) that it does not name.
 fn fill(owner: &mut Value, field: &str, from: &BTreeMap<String, String>) {
     if from.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! ResourceQuotas: how much of a namespace's pods there may be in all (Kubernetes, "Resource Quotas").
+//! ResourceQuotas: bounds on the pods of a namespace together (Kubernetes, "Resource Quotas").
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::resources::{Resources, format_amount, parse_amount};
 /// A ResourceQuota, as far as pods are concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
-    /// `metadata.name`, as refusals say it.
+    /// `metadata.name`, which refusals name.
     pub name: String,
     /// The most there may be, by the name that the quota has for it (`pods`, `requests.cpu`, ...), in the unit of the
     /// resource behind it.
@@ -20,7 +20,7 @@ pub struct Quota {
     scopes: Vec<Scope>,
 }
 
-/// Which pods a quota counts.
+/// The pods that a quota counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Scope {
     BestEffort(bool),
@@ -31,11 +31,11 @@ enum Scope {
     Other,
 }
 
-/// What a pod counts as, by the name that a quota has for it.
+/// Amounts for which a pod counts, by the quota's name for each.
 pub type Charge = BTreeMap<String, i64>;
 
 impl Quota {
-    /// Reads one; what it bounds beside pods is left out.
+    /// Reads a ResourceQuota; bounds on anything but pods are left out.
     #[must_use]
     pub fn from_json(quota: &Value) -> Self {
         let hard = quantities(&quota["spec"]["hard"]);
@@ -51,7 +51,7 @@ impl Quota {
         }
     }
 
-    /// Whether it counts the pod.
+    /// True if it counts the pod.
     #[must_use]
     pub fn counts(&self, pod: &Value) -> bool {
         let spec = &pod["spec"];
@@ -72,10 +72,10 @@ impl Quota {
         })
     }
 
-    /// Whether a pod of this charge may come beside what is used.
+    /// Checks that a pod of this charge may come beside the used amounts.
     ///
     /// # Errors
-    /// What is exceeded, or has to be said and is not, in the API server's words.
+    /// The bound that is exceeded, or the amount that the pod has to specify, in the API server's words.
     pub fn admit(&self, used: &Charge, charge: &Charge) -> Result<(), String> {
         let missing: Vec<&str> = self
             .hard
@@ -108,13 +108,13 @@ impl Quota {
         ))
     }
 
-    /// What it allows, as the object's status shows it: quantity text by name.
+    /// The bounds, as the object's `status.hard` shows them: quantity text by name.
     #[must_use]
     pub fn hard(&self) -> BTreeMap<String, String> {
         self.hard.iter().map(|(name, amount)| (name.clone(), format_amount(behind(name), *amount))).collect()
     }
 
-    /// What is used of what it bounds, as the object's status shows it.
+    /// The used amounts, as the object's `status.used` shows them: quantity text by name.
     #[must_use]
     pub fn used(&self, used: &Charge) -> BTreeMap<String, String> {
         let of = |name: &String| used.get(name).copied().unwrap_or(0);
@@ -122,7 +122,7 @@ impl Quota {
     }
 }
 
-/// What a pod counts as. A pod that has ended counts as an object only.
+/// The charge of a pod. A pod that has ended counts as an object only.
 #[must_use]
 pub fn charge_of(pod: &Value) -> Charge {
     let mut charge = Charge::from([("count/pods".to_owned(), 1)]);
@@ -146,7 +146,7 @@ pub fn charge_of(pod: &Value) -> Charge {
     charge
 }
 
-/// Adds what another pod counts as.
+/// Adds the charge of another pod.
 pub fn add(used: &mut Charge, charge: &Charge) {
     for (name, amount) in charge {
         let sum = used.entry(name.clone()).or_default();
@@ -154,14 +154,14 @@ pub fn add(used: &mut Charge, charge: &Charge) {
     }
 }
 
-/// Whether a name of a quota is about pods.
+/// True if a name of a quota is about pods.
 fn counts_pods(name: &str) -> bool {
     matches!(name, "pods" | "count/pods" | "cpu" | "memory" | "ephemeral-storage")
         || name.starts_with("limits.")
         || (name.starts_with("requests.") && name != "requests.storage")
 }
 
-/// Whether a pod has to name it where a quota bounds it (compute resources only).
+/// True if a pod has to specify it where a quota bounds it (compute resources only).
 fn has_to_be_said(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "requests.cpu" | "requests.memory" | "limits.cpu" | "limits.memory")
 }
@@ -192,7 +192,7 @@ fn selected_scope(expression: &Value) -> Scope {
     }
 }
 
-/// Whether no container says anything of processor time or memory.
+/// True if no container has a request or limit of CPU or memory.
 fn is_best_effort(spec: &Value) -> bool {
     let lists = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array()).flatten();
     lists.into_iter().all(|container| {

@@ -1,4 +1,4 @@
-//! RuntimeClasses: what their pods need beside their containers, and where they can run.
+//! RuntimeClasses: overhead of their pods beside the containers, and the nodes on which they can run.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::resources::Resources;
 /// A RuntimeClass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuntimeClass {
-    /// What a pod of it takes beside its containers, as quantity text by resource.
+    /// Resources that a pod of it takes beside its containers, as quantity text by resource.
     pub overhead: BTreeMap<String, String>,
     /// Labels that its nodes have.
     pub node_selector: BTreeMap<String, String>,
@@ -19,7 +19,7 @@ pub struct RuntimeClass {
 }
 
 impl RuntimeClass {
-    /// Reads one.
+    /// Reads a RuntimeClass.
     #[must_use]
     pub fn from_json(class: &Value) -> Self {
         let selector = class["scheduling"]["nodeSelector"].as_object().into_iter().flatten();
@@ -32,7 +32,7 @@ impl RuntimeClass {
     }
 }
 
-/// Writes into a pod what its RuntimeClass says.
+/// Applies a pod's RuntimeClass to it.
 ///
 /// # Errors
 /// [`PodRefusal`] for a class that is not there, or that the pod contradicts.

@@ -1,6 +1,6 @@
-//! What the API server's validation refuses of a pod once admission has filled it in, as far as scheduling sees it: what
-//! containers, and the pod as a whole, request and limit (Kubernetes API reference, `ResourceRequirements`; KEP-2837), and the
-//! ports of the host. The texts are the API server's.
+//! Checks of the API server's validation on a pod after admission, as far as scheduling sees it: requests and limits of
+//! containers and of the pod as a whole (Kubernetes API reference, `ResourceRequirements`; KEP-2837), and the ports of the
+//! host. The texts are the API server's.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,11 +15,11 @@ use crate::resources::{format_amount, parse_amount};
 /// A field that the API server does not take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    /// Where, such as `spec.containers[0].resources.requests`.
+    /// Path of the field, such as `spec.containers[0].resources.requests`.
     pub field: String,
     /// The cause's reason, such as `FieldValueInvalid`.
     pub reason: &'static str,
-    /// What is wrong, without the field.
+    /// The fault, without the field.
     pub message: String,
 }
 
@@ -35,14 +35,14 @@ impl Invalid {
     }
 }
 
-/// What is wrong with the spec of a pod, or of a template of pods. `at` is where it stands.
+/// The faults in the spec of a pod, or of a template of pods. `at` is its path.
 #[must_use]
 pub fn pod(spec: &Value, at: &str) -> Vec<Invalid> {
     let mut all = Vec::new();
     for list in ["initContainers", "containers"] {
         for (index, container) in members(spec, list).enumerate() {
             let resources = &container["resources"];
-            // Most containers are right, and have no name made for where they stand.
+            // Most containers are valid: their paths are not built.
             if !is_right(resources) {
                 all.extend(of_resources(resources, &format!("{at}.{list}[{index}].resources")));
             }
@@ -86,7 +86,7 @@ fn of_resources(resources: &Value, at: &str) -> Vec<Invalid> {
     all
 }
 
-/// A request is no more than its limit; what cannot be shared has a limit, and the same.
+/// A request is at most its limit; a resource that cannot be shared needs a limit, equal to its request.
 fn against_limit(name: &str, request: &Value, limit: &Value, at: &str) -> Option<Invalid> {
     let shared = is_native(name) && !is_huge(name);
     if limit.is_null() {
@@ -102,7 +102,7 @@ fn against_limit(name: &str, request: &Value, limit: &Value, at: &str) -> Option
     })
 }
 
-/// What is wrong with an amount.
+/// The fault in an amount.
 #[must_use]
 pub fn amount_of(name: &str, written: &Value) -> Option<String> {
     const WHOLE: i128 = 1_000_000_000;
@@ -113,7 +113,7 @@ pub fn amount_of(name: &str, written: &Value) -> Option<String> {
     (is_extended(name) && amount % WHOLE != 0).then(|| format!("{}: must be an integer", quoted(written)))
 }
 
-/// Requests and limits of the pod as a whole: only of some resources, in themselves right, and no less than its containers'.
+/// Checks requests and limits of the pod as a whole: of supported resources, each valid, and no less than its containers'.
 fn whole(spec: &Value, at: &str, all: &mut Vec<Invalid>) {
     let resources = &spec["resources"];
     if resources.as_object().is_none_or(Map::is_empty) {
@@ -164,13 +164,14 @@ fn whole(spec: &Value, at: &str, all: &mut Vec<Invalid>) {
     }
 }
 
-/// Ports of the host: in range, each once among containers that run together, and on the host's network the container's own.
+/// Checks ports of the host: in range, each once among containers that run together, and on the host's network equal to the
+/// container's port.
 fn ports(spec: &Value, at: &str, all: &mut Vec<Invalid>) {
     let on_host = spec["hostNetwork"] == true;
     let mut taken = BTreeSet::new();
     for list in ["initContainers", "containers"] {
         for (index, container) in members(spec, list).enumerate() {
-            // Init containers run one after the other.
+            // Init containers run one after the other: each may take the same ports.
             if list == "initContainers" {
                 taken.clear();
             }
@@ -202,7 +203,7 @@ fn ports(spec: &Value, at: &str, all: &mut Vec<Invalid>) {
     }
 }
 
-/// A quantity as it is written, whether with quotes or without.
+/// A quantity as it is written, without quotes.
 fn plain(written: &Value) -> String {
     written.as_str().map_or_else(|| written.to_string(), str::to_owned)
 }
@@ -223,18 +224,18 @@ fn is_huge(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// Whether a resource is one of Kubernetes' own (`IsNativeResource` of the API server).
+/// True if a resource is one of Kubernetes' own (`IsNativeResource` of the API server).
 fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Whether a resource is an extended one, such as a device: none of Kubernetes' own, and no quota's name for one
+/// True if a resource is an extended one, such as a device: none of Kubernetes' own, and no quota's name for one
 /// (`IsExtendedResourceName` of the API server).
 pub(super) fn is_extended(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.")
 }
 
-/// Whether a container may ask for it.
+/// True if a container may request a resource of that name.
 fn is_named(name: &str) -> bool {
     let standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_huge(name);
     standard || name.split_once('/').is_some_and(|(domain, name)| !domain.is_empty() && !name.is_empty())
@@ -246,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    /// What is wrong with a pod of one container `{c}` beside these fields: fields and messages.
+    /// Faults, as field and message, of a pod with one container `{c}` and these fields.
     fn wrong(spec: Value) -> Vec<String> {
         pod(&spec, "spec").iter().map(ToString::to_string).collect()
     }

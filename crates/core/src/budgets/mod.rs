@@ -1,4 +1,4 @@
-//! How many of a pool's nodes may be disrupted at once (core spec 5.3).
+//! Disruption budgets: the number of a pool's nodes that may be disrupted at once (core spec 5.3).
 
 mod reason;
 mod schedule;
@@ -9,30 +9,30 @@ use jiff::Timestamp;
 pub use reason::RemovalReason;
 use schedule::Schedule;
 
-/// How many nodes of a pool may be disrupted for a reason.
+/// The number of a pool's nodes that may be disrupted for a reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowed {
-    /// So many; `None` is as many as there are.
+    /// The most nodes; `None` is no bound.
     pub nodes: Option<usize>,
-    /// Budgets that make no sense: with one of them nothing is allowed.
+    /// Budgets that cannot be read: one of them is enough for nothing to be allowed.
     pub mistakes: Vec<String>,
 }
 
 impl Allowed {
-    /// How many more when so many are being disrupted already.
+    /// The number of further nodes while `disrupting` are being disrupted already.
     #[must_use]
     pub fn after(&self, disrupting: usize) -> usize {
         self.nodes.map_or(usize::MAX, |nodes| nodes.saturating_sub(disrupting))
     }
 
-    /// Whether the budgets allow none at all.
+    /// True if the budgets allow none at all.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.nodes == Some(0)
     }
 }
 
-/// What a pool's budgets allow now, with so many nodes in it.
+/// The nodes that a pool's budgets allow now, with `total` nodes in it.
 #[must_use]
 pub fn allowed(pool: &NodePool, reason: RemovalReason, total: usize, now: Timestamp) -> Allowed {
     let (mut nodes, mut mistakes) = (None, Vec::new());
@@ -49,12 +49,12 @@ pub fn allowed(pool: &NodePool, reason: RemovalReason, total: usize, now: Timest
     Allowed { nodes, mistakes }
 }
 
-/// Whether a budget is about a reason: that it names it, or names none.
+/// True if a budget is about a reason: it names it, or names none.
 pub(crate) fn applies(budget: &Budget, reason: RemovalReason) -> bool {
     budget.reasons.is_empty() || budget.reasons.iter().any(|named| Some(named.as_str()) == reason.budget_key())
 }
 
-/// What one budget allows; `None` while it does not hold.
+/// The nodes that one budget allows; `None` while it does not hold.
 fn of_one(budget: &Budget, total: usize, now: Timestamp) -> Result<Option<usize>, String> {
     let nodes = scaled(&budget.nodes, total)?;
     match (&budget.schedule, &budget.duration) {

@@ -1,8 +1,8 @@
-//! Why a NodeClaim goes, and which of these reasons budgets know.
+//! Reasons for the removal of a NodeClaim, and the subset that budgets know.
 
 use serde::Serialize;
 
-/// Why a claim goes.
+/// The reason that a claim goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemovalReason {
@@ -23,10 +23,10 @@ pub enum RemovalReason {
 }
 
 impl RemovalReason {
-    /// Those that budgets know.
+    /// The reasons that budgets know.
     pub const OF_BUDGETS: [Self; 3] = [Self::Underutilized, Self::Empty, Self::Drifted];
 
-    /// As metrics and logs say it (core spec 7.1, `nodeclaims_disrupted_total`).
+    /// Its name in metrics and logs (core spec 7.1, `nodeclaims_disrupted_total`).
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl RemovalReason {
         }
     }
 
-    /// As budgets name it, those reasons that budgets know.
+    /// Its name in budgets; `None` for reasons that budgets do not know.
     #[must_use]
     pub fn budget_key(self) -> Option<&'static str> {
         match self {

@@ -1,4 +1,4 @@
-//! When a budget holds: a cron line in UTC and how long from each of its hits (core spec 1.1, 5.3).
+//! The times at which a budget holds: a cron line in UTC and a duration from each of its hits (core spec 1.1, 5.3).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 #[derive(Clone, Debug)]
 pub struct Schedule(Crontab);
 
-/// The words that stand for a line.
+/// Words that stand for a cron line.
 const MACROS: [(&str, &str); 7] = [
     ("@annually", "0 0 1 1 *"),
     ("@yearly", "0 0 1 1 *"),
@@ -25,7 +25,7 @@ impl Schedule {
     /// refused, as Karpenter refuses them.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault in the line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let known = MACROS.iter().find(|(word, _)| *word == text.trim()).map(|(_, line)| *line);
         let line = known.unwrap_or(text);
@@ -36,7 +36,7 @@ impl Schedule {
         if let Some(field) = fields.iter().find(|field| !is_plain(field)) {
             return Err(format!("schedule {text:?}: {field:?} is no field of a cron line"));
         }
-        // In the days' fields a question mark is another way to write an asterisk.
+        // In the fields of days a question mark is another way to write an asterisk.
         let plain: Vec<_> = fields.iter().map(|field| field.replace('?', "*")).collect();
         let mut options = ParseOptions::default();
         options.fallback_timezone_option = FallbackTimezoneOption::UTC;
@@ -46,7 +46,7 @@ impl Schedule {
         }
     }
 
-    /// Whether it has hit within `duration` up to now, now included: `next(now - duration) <= now`.
+    /// True if it has hit within `duration` up to now, now included: `next(now - duration) <= now`.
     #[must_use]
     pub fn holds(&self, duration: Duration, now: Timestamp) -> bool {
         let begin = SignedDuration::try_from(duration).ok().and_then(|long| now.checked_sub(long).ok());
@@ -55,7 +55,7 @@ impl Schedule {
     }
 }
 
-/// Whether a field has numbers, names of months or days, and what joins them, and nothing else.
+/// True if a field has only numbers, names of months or days, and the characters that join them.
 fn is_plain(field: &str) -> bool {
     let parts = field.split([',', '-', '/']);
     parts.into_iter().all(|part| {

@@ -18,7 +18,7 @@ use super::placing::nominations::NominationTarget;
 use super::{ClusterState, Table, UpdateEffect, WatchedKind, is_older, is_other, older, problem};
 
 impl ClusterState {
-    /// A pod is there or has changed. Answers what is kept of it.
+    /// A pod is there or has changed. Answers the entry that is kept of it.
     ///
     /// # Errors
     /// A pod whose quantities make no sense is not kept: [`ClusterState::apply_unreadable`] is for it.
@@ -28,9 +28,9 @@ impl ClusterState {
         Ok(self.put_pod(entry))
     }
 
-    /// Keeps a pod as it is now. An older version changes nothing, but after a list began, when versions are doubted. Its room is
-    /// given back where it was before it is taken where it is, so that a pod counts on one node at most; what was planned for it
-    /// is looked at last, when it is known where it is.
+    /// Keeps a pod as it is now. An older version changes nothing, unless a list has begun and versions are doubted. The pod's
+    /// room is given back on its former node before it is taken on the present one, so that it counts on one node at most; plans
+    /// for it come last, when its node is known.
     pub(super) fn put_pod(&mut self, entry: Arc<PodEntry>) -> Arc<PodEntry> {
         let uid = entry.pod.uid.clone();
         let known = self.now.pods.get(&uid).cloned();
@@ -45,7 +45,7 @@ impl ClusterState {
         self.note_move(known.as_deref(), &entry);
         self.hear_scheduler(known.as_deref(), &entry);
         self.load(&entry);
-        // As it was planned: with its node a pod gets that one's topology labels (Kubernetes 1.35).
+        // The pod as it was planned: once bound it gets its node's topology labels (Kubernetes 1.35).
         let as_planned = known.as_ref().unwrap_or(&entry);
         if newly_bound {
             self.forget_sold_out(&uid);
@@ -121,7 +121,7 @@ impl ClusterState {
         }
     }
 
-    /// A Node is there or has changed, by the watch or by an answer to our own write. Answers whether it is kept.
+    /// A Node is there or has changed, by the watch or by an answer to our own write. Answers true if it is kept.
     pub fn apply_node(&mut self, node: &Node) -> bool {
         let entry = NodeEntry::from_kube(node);
         if self.is_buried(WatchedKind::Node, &node.metadata) {
@@ -158,7 +158,7 @@ impl ClusterState {
         }
     }
 
-    /// A claim is there or has changed, by the watch or by an answer to our own write. Answers whether it is news.
+    /// A claim is there or has changed, by the watch or by an answer to our own write. Answers true if it is news.
     pub fn apply_claim(&mut self, claim: Arc<NodeClaim>) -> bool {
         let name = claim.metadata.name.clone().unwrap_or_default();
         if self.is_buried(WatchedKind::NodeClaim, &claim.metadata) {
@@ -220,7 +220,7 @@ impl ClusterState {
         });
         let says =
             |pool: &NodePool| pool.metadata.annotations.as_ref().is_some_and(|own| own.contains_key(UNUSED_LAUNCHES));
-        // An operator releases what is held back.
+        // An operator has taken the annotation off: workloads that were held back are free.
         if known.is_some_and(|known| says(known)) && !says(&pool) {
             Arc::make_mut(&mut self.now.unused).forget(&name);
         }
@@ -229,7 +229,7 @@ impl ClusterState {
         if news { UpdateEffect::News } else { UpdateEffect::Alike }
     }
 
-    /// A NodePool is gone. One of its name with another uid stays: it was made anew, and was known before this was.
+    /// A NodePool is gone. Another of its name, with another uid, stays: it was made anew, and was known before this one's end.
     pub fn delete_pool(&mut self, name: &str, uid: Option<&str>) {
         self.remember(WatchedKind::NodePool, uid);
         self.forget_unreadable_of(WatchedKind::NodePool, name, uid);
@@ -255,7 +255,7 @@ impl ClusterState {
         let says = |class: &EC2NodeClass| {
             class.metadata.annotations.as_ref().is_some_and(|own| own.contains_key(OBSERVED_ALLOCATABLE))
         };
-        // An administrator clears what is known of its instance types.
+        // An administrator has taken the annotation off: the observations of the class's instance types are dropped.
         if known.is_some_and(|known| says(known)) && !says(&class) {
             self.to_learn.cleared.insert(name.clone());
         }
@@ -264,7 +264,7 @@ impl ClusterState {
         if news { UpdateEffect::News } else { UpdateEffect::Alike }
     }
 
-    /// A node class is gone; of another of its name as of a pool.
+    /// A node class is gone. Another of its name, with another uid, stays, as with [`ClusterState::delete_pool`].
     pub fn delete_class(&mut self, name: &str, uid: Option<&str>) {
         self.remember(WatchedKind::NodeClass, uid);
         self.forget_unreadable_of(WatchedKind::NodeClass, name, uid);

@@ -28,17 +28,17 @@ pub(super) fn controller(namespace: &str, owners: &[OwnerReference]) -> Option<S
     known.then(|| selector_key(&owner.kind, &format!("{namespace}/{}", owner.name)))
 }
 
-/// What a Service selects; `None` for one that selects nothing.
+/// The selector of a Service; `None` if it selects nothing.
 pub(super) fn of_service(service: &Service) -> Option<BTreeMap<String, String>> {
     service.spec.as_ref().and_then(|spec| spec.selector.clone()).filter(|selector| !selector.is_empty())
 }
 
-/// What a ReplicaSet selects.
+/// The selector of a ReplicaSet.
 pub(super) fn of_replica_set(set: &ReplicaSet) -> Option<LabelSelector> {
     set.spec.as_ref().map(|spec| spec.selector.clone())
 }
 
-/// What a ReplicationController selects.
+/// The selector of a ReplicationController, as a `LabelSelector`.
 pub(super) fn of_replication_controller(controller: &ReplicationController) -> Option<LabelSelector> {
     let match_labels = controller.spec.as_ref()?.selector.clone();
     Some(LabelSelector { match_labels, match_expressions: None })
@@ -67,7 +67,7 @@ impl Snapshot {
         }
     }
 
-    /// The labels of all Services that select the pod, and what its controller selects; `None` when that is nothing.
+    /// The labels of all Services that select the pod, joined with the selector of its controller; `None` if there are neither.
     fn deduced(
         &self,
         namespace: &str,
@@ -85,7 +85,7 @@ impl Snapshot {
             if key.starts_with(REPLICATION_CONTROLLER) {
                 merged.extend(own.match_labels.iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
             } else {
-                // Both have to hold, also where they name the same key.
+                // Both the Services' labels and the controller's own must match, also where they name the same key.
                 let equal = |(key, value): (&String, &String)| LabelSelectorRequirement {
                     key: key.clone(),
                     operator: "In".to_owned(),

@@ -9,40 +9,40 @@ use jiff::{SignedDuration, Timestamp};
 use super::{ClaimEntry, ClusterState, Moment, NodeEntry, Nomination, NominationTarget, PodEntry, Snapshot};
 use crate::lifecycle::ClaimStage;
 
-/// So long before a protected pod has to go a place is made for its successor: what a node takes to come, also where the first
-/// launches are refused. One that has days yet keeps no node waiting.
+/// Time before the forced end of a protected pod at which a place for its successor is made: a node's start, also where the
+/// first launches are refused. A pod that has days yet keeps no node waiting.
 const AHEAD: SignedDuration = SignedDuration::from_mins(10);
 
-/// What is about to go: claim or Node is being deleted, or the cloud takes the instance away, or we have decided so.
-/// Nothing is planned on it.
+/// Objects that are going: the claim or the Node is being deleted, the cloud takes the instance away, or a command of ours
+/// removes it. Nothing is planned on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeletingObjects {
     /// Claims, by name.
     pub claims: BTreeSet<String>,
     /// Nodes, by name.
     pub nodes: BTreeSet<String>,
-    /// Those of the nodes that a command holds and the API server does not know to go: their pods serve, and the command has
-    /// found their places.
+    /// Nodes among these that a command holds and the API server does not know to go: their pods still serve, and the command
+    /// has found places for them.
     pub held: BTreeSet<String>,
-    /// By when nodes end whatever is on them, by name, those of which that is known.
+    /// Time by which a node ends whatever is on it, by the node's name, where that is known.
     pub ends: BTreeMap<String, Timestamp>,
 }
 
 impl DeletingObjects {
-    /// Whether nothing is.
+    /// True if nothing is going.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.claims.is_empty() && self.nodes.is_empty()
     }
 
-    /// Whether a claim as it is now changes anything here.
+    /// True if a claim's new state changes this list.
     pub(super) fn concerns_claim(&self, name: &str, entry: &ClaimEntry, same_machine: bool) -> bool {
-        // What a command has held goes for good.
+        // A claim that a command has held now goes for good.
         let goes = entry.says_it_leaves() && self.held.contains(&entry.facts.node);
         goes || self.claims.contains(name) != entry.says_it_leaves() || (!self.is_empty() && !same_machine)
     }
 
-    /// Whether a Node as it is now changes anything here.
+    /// True if a Node's new state changes this list.
     pub(super) fn concerns_node(&self, node: &NodeEntry, same_machine: bool) -> bool {
         let goes = node.deleting && self.held.contains(&node.name);
         goes || self.nodes.contains(&node.name) != node.deleting || (!self.is_empty() && !same_machine)
@@ -62,8 +62,8 @@ impl ClusterState {
         self.look_who_leaves();
     }
 
-    /// Claims are held by a command of ours, which removes them when the places of their pods stand; or no longer, and then their
-    /// pods are expected nowhere else.
+    /// Claims are held by a command of ours, which removes them when the places of their pods stand. With `held` false they
+    /// are released, and their pods are expected nowhere else.
     pub fn hold<'a>(&mut self, claims: impl IntoIterator<Item = &'a str>, held: bool) {
         let mut released = Vec::new();
         for name in claims {
@@ -85,13 +85,13 @@ impl ClusterState {
         }
     }
 
-    /// How often a node or a claim that was to stay has begun to leave.
+    /// Number of times that a node or a claim that was to stay has begun to leave.
     #[must_use]
     pub fn departures(&self) -> u64 {
         self.departures
     }
 
-    /// Finds out anew what is leaving.
+    /// Computes anew the objects that are going.
     pub(super) fn look_who_leaves(&mut self) {
         let deleting = self.now.who_leaves(&self.marked, &self.held);
         if deleting == *self.now.deleting {
@@ -166,7 +166,7 @@ impl Snapshot {
         then
     }
 
-    /// Whether a bound pod needs a place elsewhere: its node is leaving, and it can and will be moved (core spec 3.1,
+    /// True if a bound pod needs a place elsewhere: its node is leaving, and it can and will be moved (core spec 3.1,
     /// "currently reschedulable"), now or so soon that the place has to be made.
     #[must_use]
     pub fn must_move(&self, entry: &PodEntry, now: Timestamp) -> bool {
@@ -177,18 +177,18 @@ impl Snapshot {
                 || !(entry.do_not_disrupt.holds(now) || (self.is_held(entry) && !self.moves_by_rollout(entry))))
     }
 
-    /// Whether a pod, however it is protected, is deleted soon so that it has its own time before its node ends.
+    /// True if a pod, protected or not, is deleted within `AHEAD`, so that it has its grace period before its node ends.
     fn has_to_go_soon(&self, entry: &PodEntry, now: Timestamp) -> bool {
         let goes = self.deleting.ends.get(&entry.node_name).map(|ends| forced_from(*ends, entry));
         goes.is_some_and(|goes| goes.checked_sub(AHEAD).unwrap_or(Timestamp::MIN) <= now)
     }
 
-    /// Whether budgets keep a pod until somebody changes them or its workload.
+    /// True if budgets keep a pod until somebody changes them or its workload.
     fn is_held(&self, entry: &PodEntry) -> bool {
         if entry.ready { self.budgets_hold(&entry.pod) } else { self.budgets_forbid(&entry.pod) }
     }
 
-    /// Whether a pod is on a node already.
+    /// True if a pod is on a node already.
     #[must_use]
     pub fn is_bound(&self, uid: &str) -> bool {
         self.pods.get(uid).is_some_and(|entry| !entry.node_name.is_empty())
@@ -201,30 +201,30 @@ impl Snapshot {
         load.filter(|entry| self.must_move(entry, now)).collect()
     }
 
-    /// Whether a pod has to be gone before its successor can run: one with a volume that is its workload's only pod, or that keeps
-    /// its name.
+    /// True if a pod has to be gone before its successor can run: a pod with a volume that is the only one of its workload,
+    /// or that keeps its name.
     #[must_use]
     pub fn cannot_run_twice(&self, entry: &PodEntry) -> bool {
         !entry.volume_claims.is_empty() && (entry.stateful || self.is_alone(entry))
     }
 
-    /// Whether a pod is the only one of its workload.
+    /// True if a pod is the only active one of its workload.
     #[must_use]
     pub fn is_alone(&self, entry: &PodEntry) -> bool {
         let active = self.active_pods.get(&entry.workload).copied().unwrap_or_default();
         active <= usize::from(entry.is_active())
     }
 
-    /// Whether a pod is moved by a restart of its Deployment, as it asks for: its budget would not let it go, or nothing of its
-    /// workload would be left for a while.
+    /// True if a pod is moved by a restart of its Deployment, as it asks for: its budget would not let it go, or nothing of
+    /// its workload would be left for a while.
     #[must_use]
     pub fn moves_by_rollout(&self, entry: &PodEntry) -> bool {
         let asks = self.rollouts && entry.drain.rollout.is_some() && entry.ready;
         asks && (self.budgets_hold(&entry.pod) || self.is_alone(entry))
     }
 
-    /// Whether a pod of a node that ends may leave for its place: one that cannot run twice as soon as the place's node has
-    /// registered, so that its volume moves while the node gets ready; any other once the place is ready.
+    /// True if a pod of a node that ends may leave for its place. A pod that cannot run twice leaves as soon as the place's
+    /// node has registered, so that its volume moves while the node gets ready; any other leaves once the place is ready.
     #[must_use]
     pub fn place_is_near(&self, entry: &PodEntry, now: Moment) -> bool {
         let registered =
@@ -235,7 +235,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether the place that a pod is expected at is ready for it.
+    /// True if the place that a pod is expected at is ready for it.
     #[must_use]
     pub fn place_is_ready(&self, uid: &str, now: Moment) -> bool {
         match self.expected_on(uid, now) {
@@ -248,7 +248,7 @@ impl Snapshot {
     }
 }
 
-/// When a pod is deleted whatever protects it, on a node that ends then.
+/// The time at which a pod is deleted whatever protects it, on a node that ends at `ends`.
 pub(crate) fn forced_from(ends: Timestamp, entry: &PodEntry) -> Timestamp {
     let grace = SignedDuration::try_from(entry.grace).unwrap_or(SignedDuration::MAX);
     ends.checked_sub(grace).unwrap_or(Timestamp::MIN)

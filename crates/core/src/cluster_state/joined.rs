@@ -11,14 +11,14 @@ use crate::lifecycle::claim::{from_quantities, packing_requirement};
 use crate::requirements::Operator;
 use crate::resources::{NODES, Resources};
 
-/// What a joined node is known by.
+/// The objects by which a joined node is known.
 #[derive(Clone, Debug)]
 pub enum NodeSource {
     /// A Node that no NodePool made, or whose claim is gone.
     Node(Arc<NodeEntry>),
     /// A claim whose Node is not there yet.
     Claim(Arc<ClaimEntry>),
-    /// Both.
+    /// A Node and its claim.
     Both(Arc<NodeEntry>, Arc<ClaimEntry>),
 }
 
@@ -36,25 +36,25 @@ impl NodeSource {
 /// A machine, there or on its way.
 #[derive(Clone, Debug)]
 pub struct JoinedNode {
-    /// What it is known by.
+    /// The objects by which it is known.
     pub source: NodeSource,
     /// The Node's name, or the claim's while there is none.
     pub name: String,
-    /// The pool that it is of, empty when of none.
+    /// Name of its pool, empty if it has none.
     pub pool: String,
     /// Labels: the claim's until it is registered, then the Node's.
     pub labels: BTreeMap<String, String>,
-    /// Taints; until it is initialized without those that pass by themselves.
+    /// Taints; until it is initialized without those that are removed by themselves.
     pub taints: Vec<Taint>,
-    /// What the machine has; `nodes: 1` included.
+    /// Capacity of the machine, `nodes: 1` included.
     pub capacity: Resources,
-    /// What of it pods may use.
+    /// The part of the capacity that pods may use.
     pub allocatable: Resources,
-    /// Whether it is ready for pods.
+    /// True if it is ready for pods.
     pub initialized: bool,
-    /// Whether it is not to be planned on.
+    /// True if nothing may be planned on it.
     pub deleting: bool,
-    /// Whether that is only as a command holds it: until it is removed it counts for its pool's limits.
+    /// True if it is leaving only because a command holds it: until it is removed it counts for its pool's limits.
     pub held: bool,
 }
 
@@ -65,8 +65,8 @@ impl JoinedNode {
         self.source.claim_name()
     }
 
-    /// Where pods planned on it are expected: at its claim until it is ready for pods, which may take longer than kube-scheduler
-    /// is given for a ready node.
+    /// The target at which pods planned on it are expected: its claim until it is ready for pods, which may take longer than
+    /// kube-scheduler is given for a ready node.
     #[must_use]
     pub fn target(&self) -> NominationTarget {
         match (self.claim_name(), self.node_name()) {
@@ -88,7 +88,7 @@ impl JoinedNode {
 }
 
 impl NodeSource {
-    /// The pool that it is of, empty when of none.
+    /// Name of its pool, empty if it has none.
     pub(super) fn pool(&self) -> &str {
         match self {
             Self::Node(node) => node.labels.get(labels::NODE_POOL).map_or("", String::as_str),
@@ -104,7 +104,7 @@ impl Snapshot {
         self.machines().iter().map(|source| self.join(source)).collect()
     }
 
-    /// What each machine is known by, in that order.
+    /// The objects of each machine, in the order of [`Snapshot::joined`].
     pub(super) fn machines(&self) -> Vec<NodeSource> {
         let mut by_provider: BTreeMap<&str, &Arc<ClaimEntry>> = BTreeMap::new();
         for entry in self.claims.values().filter(|entry| !self.is_refused(&entry.facts.name)) {
@@ -133,7 +133,7 @@ impl Snapshot {
         all
     }
 
-    /// One machine.
+    /// Joins the objects of one machine.
     pub(super) fn join(&self, source: &NodeSource) -> JoinedNode {
         match source {
             NodeSource::Node(node) => self.node_alone(node),
@@ -212,7 +212,8 @@ fn counts_alone(node: &NodeEntry) -> bool {
             && (node.labels.contains_key(labels::INSTANCE_TYPE) || node.is_labelled(labels::INITIALIZED)))
 }
 
-/// What a claim's node will have: what the cloud said, or else what is expected (at most) and what was asked for.
+/// The resources that a claim's node will have: those that the cloud reported, or else the expected capacity (at most) and
+/// the requests.
 fn promised(entry: &ClaimEntry) -> (Resources, Resources) {
     let requested = from_quantities(&entry.claim.spec.resources.requests);
     match entry.claim.status.as_ref().filter(|status| !status.allocatable.is_empty()) {

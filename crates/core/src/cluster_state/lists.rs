@@ -1,4 +1,5 @@
-//! Lists that begin and end: which objects are gone though no watch has said so, and which versions are not to be believed.
+//! Lists that begin and end: they show objects that are gone though no watch has said so, and versions that are not to be
+//! believed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,9 +20,9 @@ impl ClusterState {
         self.doubt_versions(kind);
     }
 
-    /// The list that comes is what the API server holds, even where that was restored to an earlier state: what was gone
-    /// may be there again, and as it was. Claims keep their versions, as what is written rests on them, and pods, which are
-    /// many: one is doubted until it is told again.
+    /// The coming list is what the API server holds, even if that was restored to an earlier state: objects that were gone
+    /// may be there again, and as they were. Claims keep their versions, because writes rest on them, and so do pods, which
+    /// are many: each of these is doubted until it is told again.
     pub(super) fn doubt_versions(&mut self, kind: WatchedKind) {
         let any = |meta: &mut ObjectMeta| meta.resource_version = None;
         match kind {
@@ -47,12 +48,12 @@ impl ClusterState {
         }
     }
 
-    /// Whether the object, by its uid, is known to be gone.
+    /// True if the object, by its uid, is known to be gone.
     pub(super) fn is_buried(&self, kind: WatchedKind, meta: &ObjectMeta) -> bool {
         self.buried.get(&kind).is_some_and(|tombstones| tombstones.hold(meta))
     }
 
-    /// It is complete: what was not in it, nor written since it began, is gone.
+    /// The list is complete: objects that were not in it, nor written since it began, are gone.
     pub fn list_ends(&mut self, kind: WatchedKind) {
         self.listed.insert(kind);
         self.doubted.remove(&kind);
@@ -90,7 +91,7 @@ impl ClusterState {
         self.look_who_leaves();
     }
 
-    /// An object is there, as it is applied now: readable, unless it is said otherwise afterwards.
+    /// An object is there and is applied now: it counts as readable unless the contrary is said afterwards.
     pub(super) fn saw(&mut self, kind: WatchedKind, key: &str) {
         self.forget_unreadable(kind, key);
         if let Some(seen) = self.listing.get_mut(&kind) {
@@ -99,7 +100,7 @@ impl ClusterState {
     }
 }
 
-/// Whether it appears for the first time since a list began.
+/// True if an object appears for the first time since a list began.
 pub(super) fn is_doubted(doubted: &mut BTreeMap<WatchedKind, BTreeSet<String>>, kind: WatchedKind, key: &str) -> bool {
     doubted.get_mut(&kind).is_some_and(|keys| keys.remove(key))
 }
@@ -109,7 +110,7 @@ pub(super) fn missing<V>(table: &Table<V>, seen: &BTreeSet<String>) -> Vec<Strin
     table.keys().filter(|key| !seen.contains(*key)).cloned().collect()
 }
 
-/// Keeps those of a table; a table that stays as it is is not copied.
+/// Keeps the entries of a table for which `keep` is true; a table that stays as it is is not copied.
 pub(super) fn retain<V>(table: &mut Table<V>, keep: impl Fn(&str, &V) -> bool) {
     if table.iter().any(|(key, value)| !keep(key, value)) {
         Arc::make_mut(table).retain(|key, value| keep(key, value));

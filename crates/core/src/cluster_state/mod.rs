@@ -1,4 +1,4 @@
-//! What is known of the cluster, kept by events and read by snapshots (core spec 0.4).
+//! Known state of the cluster, kept by events and read by snapshots (core spec 0.4).
 //!
 //! The index is synchronous: `apply` and `delete` for each kind, and for a list that starts over `list_begins` and
 //! `list_ends`, between which everything seen is kept and after which the rest is forgotten. Our own writes are applied
@@ -105,7 +105,7 @@ pub enum WatchedKind {
 }
 
 impl WatchedKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 18] = [
         Self::Pod,
         Self::Node,
@@ -152,7 +152,7 @@ impl WatchedKind {
         }
     }
 
-    /// Those that are used only for default spread constraints.
+    /// Kinds that are used only for default spread constraints.
     pub const OF_DEFAULT_SPREAD: [Self; 3] = [Self::Service, Self::ReplicaSet, Self::ReplicationController];
 }
 
@@ -163,7 +163,7 @@ type Table<V> = Arc<BTreeMap<String, Arc<V>>>;
 pub struct Snapshot {
     /// Pods by uid.
     pub pods: Table<PodEntry>,
-    /// How many active pods each workload has.
+    /// Number of active pods of each workload.
     pub active_pods: Arc<BTreeMap<String, usize>>,
     /// Nodes by name.
     pub nodes: Table<NodeEntry>,
@@ -179,31 +179,31 @@ pub struct Snapshot {
     pub budgets: Table<BudgetEntry>,
     /// Volumes, namespaces, StatefulSets.
     pub storage: Arc<Storage>,
-    /// What is bound to each node, by its name.
+    /// Pods bound to each node and their requests, by the node's name.
     pub loads: Table<Load>,
-    /// When pods last came to a node or went from it, by its name.
+    /// Times at which pods last came to a node or went from it, by its name.
     pub moves: Arc<BTreeMap<String, PodMoves>>,
-    /// Where pods are expected, by pod uid: those that wait for a node, and those that have to leave theirs.
+    /// Places at which pods are expected, by pod uid: for pods that wait for a node, and for those that have to leave theirs.
     pub nominations: Arc<BTreeMap<String, Nomination>>,
-    /// What EC2 had nothing for, by the uid of the pod that it was for.
+    /// Times during which EC2 had nothing for a pod, by the pod's uid.
     pub sold_out: Arc<BTreeMap<String, SoldOutTime>>,
     /// Pools whose launches are refused, by name.
     pub closed_pools: Arc<BTreeMap<String, ClosedPool>>,
-    /// Nodes that kube-scheduler refuses, and for which pods.
+    /// Nodes that kube-scheduler refuses, and the pods that it refuses them for.
     pub refused_places: Arc<RefusedPlaces>,
-    /// What is about to go.
+    /// Objects that are going.
     pub deleting: Arc<DeletingObjects>,
     /// Claims, by name, whose status names an instance that is not theirs: they have neither room nor a node.
     pub refused: Arc<BTreeSet<String>>,
-    /// What is there and cannot be read, by kind and key.
+    /// Objects that are there and cannot be read, by kind and key.
     pub unreadable: Arc<BTreeMap<(WatchedKind, String), Arc<Unreadable>>>,
     /// Workloads whose nodes are not used by the pods that they are launched for.
     pub unused: Arc<UnusedLaunches>,
     /// Claims by name whose nodes may turn out not to be used, once kube-scheduler's turn has been seen.
     pub unjudged: Arc<BTreeSet<String>>,
-    /// What nodes really have for pods.
+    /// Resources that nodes really have for pods.
     pub observed: Arc<Observed>,
-    /// Whether Deployments that ask for it may be restarted.
+    /// True if Deployments that ask for it may be restarted.
     pub rollouts: bool,
     /// Pods, by uid, that a restart of their Deployment moves: they need no place any more.
     pub rolling: Arc<BTreeSet<String>>,
@@ -218,35 +218,35 @@ pub struct Moment {
     pub wall: Timestamp,
 }
 
-/// What the watches have seen so far, each event applied in its order.
+/// State that the watches have shown so far, each event applied in its order.
 #[derive(Debug, Default)]
 pub struct ClusterState {
     now: Snapshot,
     listing: BTreeMap<WatchedKind, BTreeSet<String>>,
     listed: BTreeSet<WatchedKind>,
     buried: BTreeMap<WatchedKind, Tombstones>,
-    /// Claims by name, and pods by uid, of which nothing has been told since the list that is under way began.
+    /// Claims by name, and pods by uid, not told again since the current list began.
     doubted: BTreeMap<WatchedKind, BTreeSet<String>>,
     /// Claims that are marked as deleting before the API server knows.
     marked: BTreeSet<String>,
     /// Claims that commands hold: they leave, and the commands have found the places of their pods.
     held: BTreeSet<String>,
     departures: u64,
-    /// Pods by where they are expected.
+    /// Pods by the target at which they are expected.
     awaited: BTreeMap<NominationTarget, BTreeSet<String>>,
     /// Pods that are expected elsewhere and being deleted: what comes in their stead has their place.
     outgoing: BTreeSet<String>,
     places_lost: u64,
-    /// How often kube-scheduler has been heard of.
+    /// Number of times that kube-scheduler has shown itself at work.
     heard: u64,
-    /// Nodes on which pods have come or gone and that are not dated yet; whether it was more than the end of an ending one.
+    /// Nodes on which pods have come or gone, not dated yet; true if it was more than the end of a pod that was ending.
     moved: BTreeMap<String, bool>,
-    /// What has come of nodes that were launched for pods.
+    /// The use of nodes that were launched for pods.
     uses: Uses,
     to_learn: ToLearn,
 }
 
-/// What became of what was told of an object.
+/// The effect of a told object on the known state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateEffect {
     /// It was told late: a later state is known, or the object is gone.
@@ -258,7 +258,7 @@ pub enum UpdateEffect {
 }
 
 impl ClusterState {
-    /// Nothing known, nothing listed.
+    /// An empty state: no kind has been listed.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -275,32 +275,32 @@ impl ClusterState {
         self.now.rollouts = allowed;
     }
 
-    /// Whether every kind has been listed once.
+    /// True if every kind has been listed once.
     #[must_use]
     pub fn synced(&self) -> bool {
         self.listed.len() == WatchedKind::ALL.len()
     }
 
-    /// How often kube-scheduler has put a pod where it left too little room for others that were expected there.
+    /// Number of times that kube-scheduler has put a pod where it left too little room for others that were expected there.
     #[must_use]
     pub fn places_lost(&self) -> u64 {
         self.places_lost
     }
 }
 
-/// Whether one state of an object is known to be from before another one of the same object.
+/// True if one state of an object is known to be from before another one of the same object.
 #[must_use]
 pub fn is_older(new: &ObjectMeta, known: &ObjectMeta) -> bool {
     let version = |meta: &ObjectMeta| meta.resource_version.as_ref().and_then(|version| version.parse().ok());
     new.uid == known.uid && older(version(new), version(known))
 }
 
-/// Whether a version is known to be before another; versions that are no numbers are taken in the order they come.
+/// True if a version is known to be before another; versions that are no numbers are taken in the order they come.
 fn older(new: Option<u64>, known: Option<u64>) -> bool {
     matches!((new, known), (Some(new), Some(known)) if new < known)
 }
 
-/// Whether a known object is another than the one with this uid that is gone; of one whose uid is not known, it is not.
+/// True if a known object is another than the gone one with this uid; false if the uid is not known.
 fn is_other(known: &ObjectMeta, gone: Option<&str>) -> bool {
     gone.is_some_and(|gone| known.uid.as_deref() != Some(gone))
 }

@@ -1,4 +1,5 @@
-//! When pods came to a node or went from it. Every replica keeps this by its own watch, so that one that takes over
+//! Times at which pods came to a node or went from it. Every replica keeps these by its own watch, so that one that takes
+//! over
 //! need not start to count anew. DaemonSets' pods and mirror pods do not count: they come and go with the node.
 
 use std::sync::Arc;
@@ -10,14 +11,14 @@ use super::{ClusterState, PodEntry, WatchedKind};
 /// The last comings and goings on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PodMoves {
-    /// When a pod was last bound, ended or began to end: the pod event of core spec 4.
+    /// Time at which a pod was last bound, ended or began to end: the pod event of core spec 4.
     pub event: Option<Timestamp>,
-    /// When a pod last came or was gone for good.
+    /// Time at which a pod last came or was gone for good.
     pub last: Timestamp,
 }
 
 impl ClusterState {
-    /// Dates what has moved since this was last called. Answers whether anything has.
+    /// Dates the moves since the last call. Answers true if there were any.
     pub fn date_moves(&mut self, now: Timestamp) -> bool {
         if self.moved.is_empty() {
             return false;
@@ -33,7 +34,7 @@ impl ClusterState {
         true
     }
 
-    /// What a change of a pod means for its node. While pods are listed for the first time nothing has moved.
+    /// Notes the move that a change of a pod means for its node. While pods are listed for the first time nothing has moved.
     pub(super) fn note_move(&mut self, before: Option<&PodEntry>, after: &PodEntry) {
         let first = before.is_none() && !self.listed.contains(&WatchedKind::Pod);
         if first || after.belongs_to_node() || after.node_name.is_empty() {
@@ -48,7 +49,7 @@ impl ClusterState {
         }
     }
 
-    /// What the disappearance of a pod means for its node.
+    /// Notes the move that the disappearance of a pod means for its node.
     pub(super) fn note_end(&mut self, pod: &PodEntry) {
         if pod.takes_room() && !pod.belongs_to_node() {
             *self.moved.entry(pod.node_name.clone()).or_default() |= !pod.deleting;

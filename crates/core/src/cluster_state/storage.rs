@@ -1,5 +1,5 @@
-//! Volumes, namespaces and StatefulSets as packing needs them: what a pod's claims ask of its node, what nodes have
-//! attached, and which ordinals of an ordered StatefulSet are still to come.
+//! Volumes, namespaces and StatefulSets as packing needs them: the demands of a pod's claims on its node, the volumes that
+//! nodes have attached, and the ordinals of ordered StatefulSets that are still to come.
 
 mod kept;
 
@@ -22,10 +22,10 @@ use crate::volumes::{ClassFacts, VolumeClaimFacts, VolumeFacts, VolumeLookup, at
 pub use kept::KeptFacts;
 use kept::put;
 
-/// How many ordinals to come of a StatefulSet count when a node is chosen for the one that waits.
+/// Most ordinals to come of a StatefulSet that count when a node is chosen for the one that waits.
 const MOST_TO_COME: i64 = 20;
 
-/// A volume to attach: its driver, and a name that no other has.
+/// A volume to attach: its driver, and its unique name.
 type Attachment = (String, String);
 
 /// A StatefulSet whose pods start one after the other.
@@ -33,7 +33,7 @@ type Attachment = (String, String);
 pub struct OrderedSet {
     /// Its first ordinal.
     pub first: i64,
-    /// How many pods it is to have.
+    /// Its number of pods (`spec.replicas`).
     pub replicas: i64,
 }
 
@@ -50,7 +50,7 @@ impl OrderedSet {
     }
 }
 
-/// What is known of storage and of what pods belong to.
+/// Facts about storage and about the objects that pods belong to.
 #[derive(Clone, Debug, Default)]
 pub struct Storage {
     /// Namespaces by name.
@@ -61,22 +61,22 @@ pub struct Storage {
     pub volumes: Table<VolumeFacts>,
     /// StorageClasses by name.
     pub classes: Table<ClassFacts>,
-    /// How many volumes the drivers of a node attach, by its name.
+    /// Number of volumes that the drivers of a node attach, by its name.
     pub csi_nodes: Table<Resources>,
     /// The labels by which Services select pods, by `namespace/name`; only where default spread constraints are set.
     pub services: Table<BTreeMap<String, String>>,
-    /// What controllers select their pods by, by kind and `namespace/name`.
+    /// Selectors of controllers, by kind and `namespace/name`.
     pub selectors: Table<LabelSelector>,
     /// StatefulSets whose pods start one after the other, by `namespace/name`.
     pub ordered_sets: Table<OrderedSet>,
-    /// LimitRanges by `namespace/name`: by them admission makes DaemonSets' pods of their templates.
+    /// LimitRanges by `namespace/name`: admission applies them to DaemonSets' pods.
     pub limit_ranges: Table<LimitRange>,
-    /// RuntimeClasses by name, for the same.
+    /// RuntimeClasses by name, for the admission of DaemonSets' pods.
     pub runtime_classes: Table<RuntimeClass>,
 }
 
 impl Storage {
-    /// What DaemonSets' pods are admitted by.
+    /// The policies by which DaemonSets' pods are admitted.
     pub(super) fn policies(&self) -> Policies {
         let mut policies = Policies::default();
         for (key, range) in self.limit_ranges.iter() {
@@ -91,19 +91,19 @@ impl Storage {
 }
 
 impl ClusterState {
-    /// An object is there or has changed. Answers whether packing may see a difference.
+    /// Applies an object that is there or has changed. Answers true if packing may see a difference.
     pub fn apply<K: KeptFacts>(&mut self, object: &K) -> bool {
         self.saw(K::KIND, &object.key());
         object.update(Arc::make_mut(&mut self.now.storage), true)
     }
 
-    /// It is gone.
+    /// Removes an object that is gone. Answers true if packing may see a difference.
     pub fn delete<K: KeptFacts>(&mut self, object: &K) -> bool {
         self.forget_unreadable(K::KIND, &object.key());
         object.update(Arc::make_mut(&mut self.now.storage), false)
     }
 
-    /// What only facts are kept of is gone, by its key.
+    /// Removes, by its key, an object of which only facts are kept.
     pub(super) fn delete_stored(&mut self, kind: WatchedKind, key: &str) {
         let storage = Arc::make_mut(&mut self.now.storage);
         match kind {
@@ -168,15 +168,15 @@ impl Snapshot {
         VolumeLookup { claims: &storage.claims, volumes: &storage.volumes, classes: &storage.classes }
     }
 
-    /// What the pods on a node and those expected there have attached.
+    /// The volumes attached by the pods on a node and those expected there.
     pub(super) fn attached<'p>(&self, pods: impl Iterator<Item = &'p Arc<PodEntry>>) -> BTreeSet<Attachment> {
         let known = self.known_volumes();
         let of = |entry: &Arc<PodEntry>| known.attached(&entry.pod.namespace, &entry.volume_claims);
         pods.filter(|entry| !entry.volume_claims.is_empty()).flat_map(of).collect()
     }
 
-    /// The pods to pack with what their volumes ask, and the ordinals of ordered StatefulSets that follow them. A volume
-    /// that several pods use, or that a node has already, is not among their requests: a node counts it once.
+    /// The pods to pack with the demands of their volumes, and the ordinals of ordered StatefulSets that follow them. A
+    /// volume that several pods use, or that a node has already, is not among their requests: a node counts it once.
     pub(super) fn with_volumes(&self, entries: &[&Arc<PodEntry>], there: &BTreeSet<Attachment>) -> Vec<Pod> {
         let mut pods: Vec<(Pod, BTreeSet<Attachment>)> = Vec::with_capacity(entries.len());
         let mut users = self.users_of_one_pod_claims();
@@ -205,8 +205,8 @@ impl Snapshot {
         pods.into_iter().map(counted).collect()
     }
 
-    /// Who uses the claims that one pod alone may use, by `namespace/name`: pods that have a node, or a place on one.
-    /// `None` where there is no such claim.
+    /// Users of the claims that one pod alone may use, by `namespace/name`: pods that have a node, or a place on one. `None`
+    /// if there is no such claim.
     fn users_of_one_pod_claims(&self) -> Option<BTreeMap<String, Arc<PodEntry>>> {
         if !self.storage.claims.values().any(|claim| claim.one_pod) {
             return None;
@@ -222,7 +222,7 @@ impl Snapshot {
         Some(users)
     }
 
-    /// Why the pod has to wait for another one that uses a claim of ReadWriteOncePod, as kube-scheduler's
+    /// The reason that a pod has to wait for another one that uses a claim of ReadWriteOncePod, as kube-scheduler's
     /// VolumeRestrictions has it. A pod that waits for none has its claims from here on.
     fn held_by_another(&self, entry: &Arc<PodEntry>, users: &mut BTreeMap<String, Arc<PodEntry>>) -> Option<String> {
         let key = |claim: &String| format!("{}/{claim}", entry.pod.namespace);
@@ -240,13 +240,13 @@ impl Snapshot {
         None
     }
 
-    /// The pods that follow those that wait, of StatefulSets whose pods start one after the other.
+    /// Pods still to come after those that wait, of StatefulSets whose pods start one after the other.
     pub(super) fn to_come(&self, entries: &[&Arc<PodEntry>]) -> Vec<(Pod, BTreeSet<Attachment>)> {
         let mut all = Vec::new();
-        // Several of a set may wait, as when their nodes are gone: each is followed by the same ones.
+        // Several pods of a set may wait, as when their nodes are gone: each is followed by the same ones.
         let mut listed = BTreeSet::new();
         let waiting = entries.iter().filter(|entry| entry.stateful && entry.node_name.is_empty());
-        // Looked up once, however many wait: anybody may name a StatefulSet as the owner of his pods.
+        // Looked up once, however many wait: anybody may name a StatefulSet as the owner of their pods.
         let mut known: Option<BTreeSet<(&str, &str)>> = None;
         for entry in waiting {
             let Some((name, ordinal)) = entry.pod.name.rsplit_once('-') else { continue };
@@ -265,7 +265,7 @@ impl Snapshot {
         all
     }
 
-    /// The pod of that name as it will be, with claims of its own; `None` where these would hold it up.
+    /// The pod of that name as it will be, with claims of its own; `None` if these would hold it up.
     fn follower(&self, entry: &PodEntry, name: &str) -> Option<(Pod, BTreeSet<Attachment>)> {
         let namespace = &entry.pod.namespace;
         let mut claims = BTreeMap::new();
@@ -287,13 +287,13 @@ impl Snapshot {
         pod.uid = format!("{}/{name}", entry.pod.uid);
         pod.name = name.to_owned();
         pod.to_come = true;
-        // What is not there yet takes nothing from what is.
+        // A pod that is not there yet takes nothing from those that are.
         pod.priority = i32::MIN;
         pod.created = Some(Timestamp::MAX);
         pod.blocked.is_none().then_some((pod, own))
     }
 
-    /// What a node attaches: what its drivers say, and before they do what its instance type would.
+    /// Sets the number of volumes that a node attaches: its drivers' word, and before there is one that of its instance type.
     pub(super) fn set_attachments(
         &self,
         node: &JoinedNode,
@@ -314,7 +314,7 @@ impl Snapshot {
     }
 }
 
-/// Whether any pod asks for an attachment.
+/// True if any pod asks for an attachment.
 pub(super) fn any_attaches(pods: &[Pod]) -> bool {
     let attaches = |pod: &Pod| pod.requests.iter().any(|(name, _)| is_attachable(name));
     pods.iter().any(|pod| !pod.shared_volumes.is_empty() || attaches(pod))

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// How many are remembered.
+/// Most objects remembered.
 const MOST: usize = 4096;
 
 /// The uids of objects that are gone, the latest of them.
@@ -35,7 +35,7 @@ impl Tombstones {
         }
     }
 
-    /// Whether an object is known to be gone.
+    /// True if an object is known to be gone.
     pub fn hold(&self, meta: &ObjectMeta) -> bool {
         meta.uid.as_ref().is_some_and(|uid| self.uids.contains(uid))
     }

@@ -1,5 +1,5 @@
-//! Objects that are there and cannot be read. Each is treated in the way that does the least harm (docs/unreadable.md): what it
-//! holds stays held, nothing new is planned by it, and nothing is taken away because of it.
+//! Objects that are there and cannot be read. Each is treated in the way that does the least harm (docs/unreadable.md):
+//! places and room that it holds stay held, nothing new is planned by it, and nothing is taken away because of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use crate::volumes::{ClassFacts, VolumeClaimFacts, VolumeFacts};
 /// An object that is there and cannot be read as its kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Unreadable {
-    /// Its kind, as the API server names it: `Pod`.
+    /// Its kind, such as `Pod`.
     pub kind: String,
-    /// Its group and version: `karpenter.sh/v1`.
+    /// Its group and version, such as `karpenter.sh/v1`.
     pub api_version: String,
-    /// What could be read of its metadata.
+    /// The part of its metadata that could be read.
     pub metadata: ObjectMeta,
-    /// Why it cannot be read.
+    /// The reason that it cannot be read.
     pub why: String,
-    /// What could be read of the rest.
+    /// Other fields that could be read.
     pub facts: Facts,
 }
 
-/// What is asked of an object that cannot be read, as far as it could be read by itself.
+/// Fields of an object that cannot be read as a whole, each read by itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
     /// `spec.nodeName`, empty when there is none.
@@ -51,8 +51,8 @@ impl Unreadable {
         self.metadata.namespace.as_deref().map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
     }
 
-    /// Whether it says as much as an earlier state of it, but for its version and why it cannot be read: a kubelet writes its
-    /// Node's status every few seconds, which changes nothing that is known here.
+    /// True if it says as much as an earlier state of it, except for its version and the error: a kubelet writes its Node's
+    /// status every few seconds, which changes nothing that is known here.
     #[must_use]
     pub fn is_like(&self, earlier: &Self) -> bool {
         let own = |one: &Self| ObjectMeta { resource_version: None, managed_fields: None, ..one.metadata.clone() };
@@ -85,7 +85,7 @@ impl Unreadable {
     }
 }
 
-/// The key that an object of a kind is kept under.
+/// The key under which an object of a kind is kept.
 fn key(kind: WatchedKind, meta: &ObjectMeta) -> String {
     match kind {
         WatchedKind::Pod => meta.uid.clone().unwrap_or_default(),
@@ -109,8 +109,8 @@ fn key(kind: WatchedKind, meta: &ObjectMeta) -> String {
 }
 
 impl ClusterState {
-    /// An object is there or has changed, and cannot be read. It is not kept when it is known to be gone, or when a later state
-    /// of it has been read; it is no news where it was there, as unreadable and like this.
+    /// Applies an object that is there or has changed, and cannot be read. It is not kept if it is known to be gone, or if a
+    /// later state of it has been read; it is no news if it was there, unreadable and the same.
     pub fn apply_unreadable(&mut self, kind: WatchedKind, object: Unreadable) -> UpdateEffect {
         if self.is_buried(kind, &object.metadata) || self.has_read_later(kind, &object.metadata) {
             return UpdateEffect::Stale;
@@ -207,14 +207,14 @@ impl ClusterState {
         self.forget_unreadable_of(kind, &key, meta.uid.as_deref());
     }
 
-    /// It is gone; one of its name with another uid is another.
+    /// Forgets an unreadable object that is gone; an object of that name with another uid stays.
     pub(super) fn forget_unreadable_of(&mut self, kind: WatchedKind, key: &str, uid: Option<&str>) {
         if !self.now.unreadable(kind, key).is_some_and(|object| is_other(&object.metadata, uid)) {
             self.forget_unreadable(kind, key);
         }
     }
 
-    /// It can be read, or is gone.
+    /// Forgets an unreadable object that can be read now, or is gone.
     pub(super) fn forget_unreadable(&mut self, kind: WatchedKind, key: &str) {
         if !self.now.unreadable.is_empty() {
             let entry = (kind, key.to_owned());
@@ -224,7 +224,7 @@ impl ClusterState {
         }
     }
 
-    /// A list is complete that has not shown what could not be read before.
+    /// Forgets the unreadable objects of a kind that a complete list has not shown.
     pub(super) fn forget_unreadable_but(&mut self, kind: WatchedKind, seen: &BTreeSet<String>) {
         if self.now.unreadable.keys().any(|(own, key)| *own == kind && !seen.contains(key)) {
             Arc::make_mut(&mut self.now.unreadable).retain(|(own, key), _| *own != kind || seen.contains(key));
@@ -232,8 +232,8 @@ impl ClusterState {
     }
 }
 
-/// Of what only facts are kept. What pods are bound to by name is there and cannot be read; what only adds to other rules keeps
-/// what was last read of it.
+/// Treats an object of which only facts are kept. Objects to which pods are bound by name are kept as unreadable; objects
+/// that only add to other rules keep their last readable state.
 fn treat_stored(kind: WatchedKind, key: &str, meta: &ObjectMeta, storage: &mut Storage) {
     let key = key.to_owned();
     match kind {
@@ -264,13 +264,13 @@ impl Snapshot {
         if self.unreadable.is_empty() { None } else { self.unreadable.get(&(kind, key.to_owned())) }
     }
 
-    /// All of that kind, by key: the uid of pods, otherwise the name, with the namespace where there is one.
+    /// All unreadable objects of a kind, by key: the uid of pods, otherwise the name, with the namespace where there is one.
     pub fn unreadable_of(&self, kind: WatchedKind) -> impl Iterator<Item = (&str, &Arc<Unreadable>)> {
         let all = self.unreadable.range((kind, String::new())..);
         all.take_while(move |((own, _), _)| *own == kind).map(|((_, key), object)| (key.as_str(), object))
     }
 
-    /// How many of each kind cannot be read, by the kind's name.
+    /// Number of unreadable objects of each kind, by the kind's name.
     #[must_use]
     pub fn unreadable_counts(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What is wrong with a Node by its conditions, as node repair goes by it (core spec 5.10, aws spec 4.10).
+//! Unhealthy conditions of a Node, as node repair goes by them (core spec 5.10, aws spec 4.10).
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
@@ -8,7 +8,7 @@ use crate::clock::later;
 /// A policy: condition, status, and for how many minutes it is tolerated.
 type Policy = (&'static str, &'static str, i64);
 
-/// EC2's policies.
+/// Conditions that EC2's nodes are repaired for.
 const POLICIES: [Policy; 7] = [
     ("Ready", "False", 30),
     ("Ready", "Unknown", 30),
@@ -26,11 +26,11 @@ pub struct UnhealthyCondition {
     pub condition: &'static str,
     /// `status` that is unwell: `False` or `Unknown`.
     pub status: &'static str,
-    /// Until when it is tolerated.
+    /// Time until which it is tolerated.
     pub until: Timestamp,
 }
 
-/// The conditions of a Node that it is repaired for; one whose beginning is not said is not.
+/// The conditions for which a Node is to be repaired; a condition without a time of its beginning is left out.
 #[must_use]
 pub fn unwell(node: &Node) -> Vec<UnhealthyCondition> {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());

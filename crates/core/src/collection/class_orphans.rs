@@ -1,15 +1,15 @@
-//! Launch templates and instance profiles that nothing uses any more: their node class is gone, or, of launch templates, says
-//! something else by now (karpenter-aws 4.3, 4.9). EC2 has a quota of 5,000 templates in a region, and makes none beyond it.
+//! Launch templates and instance profiles that nothing uses any more: their node class is gone, or, for launch templates, has
+//! changed by now (karpenter-aws 4.3, 4.9). EC2 has a quota of 5,000 templates in a region, and makes none beyond it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How old a thing is at least before it may be an orphan.
+/// Minimum age of an orphan.
 const GRACE: Duration = Duration::from_secs(3600);
-/// Most that is removed in one pass: what changes the account is throttled by EC2 together with launches.
+/// Most removals in one pass: EC2 throttles changes of the account together with launches.
 const MOST: usize = 50;
 
-/// Something that was made for a node class.
+/// A launch template or instance profile that was made for a node class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MadeThing {
     /// Its name, unique among all.
@@ -18,12 +18,12 @@ pub struct MadeThing {
     pub class: String,
     /// The class's uid, where it is known.
     pub class_uid: Option<String>,
-    /// How long ago it was created; none if unknown.
+    /// Time since its creation; `None` if unknown.
     pub age: Option<Duration>,
-    /// Whether a claim or a class uses it, or a launch has done so of late.
+    /// True if a claim or a class uses it, or a launch has used it of late.
     pub used: bool,
-    /// Whether it goes without use though its class is there: a launch that needs the template makes it anew, and the class
-    /// has another profile, that of another role.
+    /// True if it goes without use though its class is there: a launch that needs the template makes it anew, or the class
+    /// has the profile of another role by now.
     pub made_anew: bool,
 }
 
@@ -35,13 +35,13 @@ impl MadeThing {
     }
 }
 
-/// Remembers what the last pass took for an orphan.
+/// Remembers the orphans of the last pass.
 #[derive(Clone, Debug, Default)]
 pub struct ClassOrphans(BTreeSet<String>);
 
 impl ClassOrphans {
-    /// What is to be removed: what was left over at the last pass and is at this one, too, not all at once. `classes` are
-    /// uids by name; where there is none at all nothing is removed, as an empty answer proves nothing.
+    /// The names to remove: orphans of the last pass and of this one, at most `MOST`. `classes` are uids by name; if there is
+    /// no class at all nothing is removed, as an empty answer proves nothing.
     pub fn pass(&mut self, things: &[MadeThing], classes: &BTreeMap<String, String>) -> Vec<String> {
         if classes.is_empty() {
             self.0.clear();

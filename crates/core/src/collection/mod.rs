@@ -36,33 +36,33 @@ use suspicion::Suspicion;
 
 use crate::clock::CLOCKS_APART;
 
-/// How old an instance is at least when it is collected.
+/// Minimum age of an instance that is collected.
 pub const GRACE: Duration = Duration::from_secs(120);
-/// How far apart the first and the last sighting are at least.
+/// Minimum time between the first and the last sighting.
 pub const APART: Duration = Duration::from_secs(120);
-/// So many listings of a term show what ended of late: what an earlier leader asked for last may be done, or be shown, only
-/// after the first. Nothing is collected before the second.
+/// Number of a term's first listings that also show ended instances: the last calls of an earlier leader may be done, or be
+/// shown, only after the first. Nothing is collected before the second.
 const LOOKS_BACK: u8 = 2;
 
-/// What is to be done after a pass, and what is to be said.
+/// The result of a pass: removals and notices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CollectionVerdict {
     /// Instances to be ended, by id.
     pub terminate: Vec<String>,
     /// Claims to be removed, by name and uid.
     pub remove: Vec<(String, String)>,
-    /// What is to be said, as long as it holds.
+    /// Notices that are due, as long as they hold.
     pub notices: Vec<CollectionNotice>,
 }
 
-/// Something that an operator has to know.
+/// A notice for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CollectionNotice {
-    /// More is to be collected at once than the bound allows: nothing is.
+    /// More is to be collected at once than the bound allows: nothing is collected.
     Braked {
-        /// How much is due.
+        /// Number of subjects that are due.
         due: usize,
-        /// How much may be collected at once.
+        /// Number of subjects that may be collected at once.
         bound: usize,
     },
     /// The cloud knows no instance any more, though claims have some.
@@ -94,7 +94,7 @@ pub enum CollectionNotice {
     Released,
 }
 
-/// What may be collected.
+/// An object that may be collected.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Subject {
     Instance(String),
@@ -102,20 +102,20 @@ enum Subject {
     Claim(String, String),
 }
 
-/// Remembers what earlier passes saw. One a term: a new leader starts to look anew.
+/// Memory of earlier passes. One for each term: a new leader starts anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Collector {
-    /// Since when each subject has been seen as one in every listing that is believed.
+    /// Time since which each subject has been an orphan in every listing that is believed.
     sightings: BTreeMap<Subject, Duration>,
     window: RecentCollections,
     suspicion: Suspicion,
     braked: bool,
-    /// How many listings that show something have been believed; no further than `LOOKS_BACK`.
+    /// Number of believed listings that show something, up to `LOOKS_BACK`.
     believed: u8,
 }
 
 impl Collector {
-    /// Nothing seen yet.
+    /// A collector that has seen nothing.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -126,24 +126,24 @@ impl Collector {
         self.suspicion.leaves(uid);
     }
 
-    /// The cloud has accepted the end of an instance, which may be long after it was decided: the bound is about this time.
+    /// The cloud has accepted the end of an instance, maybe long after the decision: the bound counts from this time.
     pub fn ended(&mut self, id: &str, at: Duration) {
         self.window.put_off(Subject::Instance(id.to_owned()), at);
     }
 
-    /// Whether nothing is collected until an operator says so.
+    /// True if nothing is collected until an operator says so.
     #[must_use]
     pub fn braked(&self) -> bool {
         self.braked
     }
 
-    /// Whether the next listing has to show what ended of late too: an earlier leader may have collected it.
+    /// True if the next listing has to show instances that ended of late too: an earlier leader may have collected them.
     #[must_use]
     pub fn looks_back(&self) -> bool {
         self.believed < LOOKS_BACK
     }
 
-    /// How much was collected in the last ten minutes.
+    /// Number of collections in the last ten minutes.
     #[must_use]
     pub fn recent(&self) -> usize {
         self.window.len()
@@ -163,7 +163,7 @@ impl Collector {
             self.sightings.clear();
             return verdict;
         }
-        // One that shows nothing at all may be wrong though no claim speaks against it, and there is nothing to collect.
+        // A listing that shows nothing at all may be wrong though no claim speaks against it, and there is nothing to collect.
         if self.looks_back() && !survey.instances.is_empty() {
             self.believed += 1;
             self.take_over(survey);
@@ -178,10 +178,10 @@ impl Collector {
         verdict
     }
 
-    /// What an earlier leader has collected is known to nobody; the cloud still lists for an hour what has ended. All of
-    /// it counts as collected when it ended, so that a change of leaders never widens the bound. Also what has a claim: a
-    /// backup of the API server brings back the claims of what was collected since. How long ago that was is known as well
-    /// as our clock and the cloud's agree.
+    /// Counts the collections of an earlier leader, which nobody remembers: the cloud still lists for an hour the instances
+    /// that have ended. Each counts as collected when it ended, so that a change of leaders never widens the bound. Those
+    /// with a claim count too: a backup of the API server brings back the claims of instances that were collected since. The
+    /// time since the end is as exact as our clock and the cloud's agree.
     fn take_over(&mut self, survey: &Survey) {
         let at_least = survey.ended.iter().map(|(id, ago)| (id, ago.saturating_sub(CLOCKS_APART)));
         for (id, ago) in at_least.filter(|(_, ago)| *ago < WINDOW) {
@@ -189,7 +189,7 @@ impl Collector {
         }
     }
 
-    /// What is to be collected once it has been seen for long enough.
+    /// Subjects to collect once they have been seen for long enough.
     fn subjects(
         &self,
         survey: &Survey,
@@ -220,7 +220,7 @@ impl Collector {
             .map(|(subject, _)| subject.clone())
             .collect();
         let bound = bound(survey.size());
-        // Collected before and still there: it is ended again, and counts once.
+        // Subjects that were collected before and are still there are ended again, and count once.
         let fresh = due.iter().filter(|subject| !self.window.has(subject)).count();
         self.braked = !survey.released && fresh > 0 && (self.braked || fresh > bound);
         if self.braked {

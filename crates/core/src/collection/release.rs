@@ -2,13 +2,13 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// A release that lasts longer is taken for a mistake.
+/// Longest allowed release; a longer one is taken for a mistake.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 
-/// Whether the brakes are released now, by the value of `dovetail.dev/allow-collection`.
+/// True if the brakes are released now, by the value of `dovetail.dev/allow-collection`.
 ///
 /// # Errors
-/// What is wrong with the value and what is allowed.
+/// The fault in the value, and the allowed form.
 pub fn is_released(value: &str, now: Timestamp) -> Result<bool, String> {
     const ALLOWED: &str = "allowed: a time in RFC 3339 at most 24 hours ahead, such as 2026-01-31T18:00:00Z";
     let until: Timestamp = value.trim().parse().map_err(|_| format!("{value:?} is no time; {ALLOWED}"))?;

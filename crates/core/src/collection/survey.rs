@@ -1,9 +1,9 @@
-//! What one pass has found: everything, or it is no pass.
+//! The findings of one pass: everything, or it is no pass.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Who made an instance.
+/// The cluster that made an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InstanceOwner {
     /// This cluster: its UID is a tag.
@@ -19,9 +19,9 @@ pub enum InstanceOwner {
 pub struct SeenInstance {
     /// `i-…`.
     pub id: String,
-    /// Who made it.
+    /// The cluster that made it.
     pub owner: InstanceOwner,
-    /// How long ago it was launched; none when the cloud does not say.
+    /// Time since its launch; `None` if the cloud does not say.
     pub age: Option<Duration>,
     /// The token of its launch.
     pub token: Option<String>,
@@ -38,7 +38,7 @@ pub struct SeenClaim {
     pub instance: Option<String>,
     /// The token of its latest launch.
     pub token: Option<String>,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     pub deleting: bool,
 }
 
@@ -47,18 +47,18 @@ pub struct SeenClaim {
 pub struct SeenNode {
     /// Its instance's id.
     pub instance: String,
-    /// Whether its kubelet says Ready.
+    /// True if its kubelet says Ready.
     pub ready: bool,
-    /// Whether it was registered for a claim.
+    /// True if it was registered for a claim.
     pub registered: bool,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     pub deleting: bool,
 }
 
 /// One pass: the cloud was listed first, the claims after it, both to their end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// When it began, on the monotonic clock.
+    /// Time at which the pass began, on the monotonic clock.
     pub at: Duration,
     /// All instances under this cluster's name that are not ending.
     pub instances: Vec<SeenInstance>,
@@ -66,10 +66,10 @@ pub struct Survey {
     pub claims: Vec<SeenClaim>,
     /// All Nodes.
     pub nodes: Vec<SeenNode>,
-    /// Instances of which the cloud says that they are ending or have ended, with how long ago as far as it says; no time
-    /// where it does not.
+    /// Instances that are ending or have ended, as the cloud says, each with the time since then; zero if the cloud gives no
+    /// time.
     pub ended: BTreeMap<String, Duration>,
-    /// Whether an operator allows everything to be collected now.
+    /// True if an operator allows everything to be collected now.
     pub released: bool,
 }
 
@@ -81,7 +81,7 @@ impl Survey {
         ours.max(self.claims.len())
     }
 
-    /// How old an instance is; one that does not say has just been launched.
+    /// The age of an instance; one that does not say has just been launched.
     #[must_use]
     pub fn age(&self, id: &str) -> Option<Duration> {
         self.instances.iter().find(|one| one.id == id)?.age
@@ -97,13 +97,13 @@ impl Survey {
         })
     }
 
-    /// Those of them that this cluster made.
+    /// Instances without a claim that this cluster made.
     pub(super) fn orphans(&self) -> Vec<&SeenInstance> {
         self.without_claim().filter(|one| one.owner == InstanceOwner::Ours).collect()
     }
 
-    /// Claims whose instance is not there and whose Node is gone or not Ready; those that are leaving are somebody
-    /// else's.
+    /// Claims whose instance is not there and whose Node is gone or not Ready, with the instance's id. Claims that are being
+    /// deleted are left to the terminator.
     fn claims_without_instance(&self) -> impl Iterator<Item = (&SeenClaim, &str)> {
         let alive: BTreeSet<&str> = self.instances.iter().map(|one| one.id.as_str()).collect();
         let ready: BTreeMap<&str, bool> = self.nodes.iter().map(|one| (one.instance.as_str(), one.ready)).collect();
@@ -112,18 +112,18 @@ impl Survey {
         launched.filter(move |(_, id)| !alive.contains(id) && !ready.get(id).copied().unwrap_or(false))
     }
 
-    /// Ids of instances of which the cloud has still to be asked whether they have ended.
+    /// Ids of instances that the cloud has still to be asked about: whether they have ended.
     pub fn missing(&self) -> impl Iterator<Item = &str> {
         self.claims_without_instance().map(|(_, id)| id)
     }
 
-    /// Those of which the cloud says that the instance has ended, by name and uid: a fact, which needs no brake.
+    /// Claims whose instance has ended, as the cloud says, by name and uid: a fact, which needs no brake.
     pub(super) fn ended_claims(&self) -> Vec<(String, String)> {
         let ended = self.claims_without_instance().filter(|(_, id)| self.ended.contains_key(*id));
         ended.map(|(one, _)| (one.name.clone(), one.uid.clone())).collect()
     }
 
-    /// Those whose instance is just not there.
+    /// Claims whose instance is missing, though the cloud does not say that it has ended.
     pub(super) fn bereft_claims(&self) -> impl Iterator<Item = &SeenClaim> {
         self.claims_without_instance().filter(|(_, id)| !self.ended.contains_key(*id)).map(|(one, _)| one)
     }

@@ -1,15 +1,15 @@
-//! Whether a listing is believed: an empty answer after a full one is suspect, not a fact.
+//! Belief in a listing: an empty answer after a full one is suspect, not a fact.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CollectionNotice, SeenInstance, Survey};
 
-/// What was believed before.
+/// The listing that was believed last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Suspicion {
-    /// Whether the cloud has ever listed an instance of ours since it last had none to list.
+    /// True if the cloud's last believed listing had an instance.
     had_instances: bool,
-    /// Claims of the last listing that was believed, by uid: whether they were on their way out.
+    /// Claims of the last believed listing, by uid: true for those on their way out.
     had_claims: BTreeMap<String, bool>,
     /// Orphans of suspect listings.
     held: BTreeSet<String>,
@@ -23,12 +23,12 @@ impl Suspicion {
         }
     }
 
-    /// Whether an orphan is held for having been seen in a suspect listing.
+    /// True if an orphan is held because it has been seen in a suspect listing.
     pub fn holds(&self, id: &str) -> bool {
         self.held.contains(id)
     }
 
-    /// Why the listing is not believed; nothing when it is, and then it is what later ones are compared with.
+    /// The reasons that the listing is not believed. Empty if it is; then later ones are compared with it.
     pub fn doubts(&mut self, survey: &Survey, orphans: &[&SeenInstance]) -> Vec<CollectionNotice> {
         if survey.released {
             self.held.clear();

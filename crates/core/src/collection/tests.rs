@@ -315,7 +315,7 @@ fn gc_4_cloud_without_instances_is_doubted_whatever_nodes_say() {
         let verdict = collector.pass(&later(&empty, time));
         assert_eq!((verdict.remove.len(), verdict.notices), (0, vec![CollectionNotice::CloudSuspect { claims: 3 }]));
     }
-    // What it says of each by its id is a fact.
+    // The cloud's word about each instance, by id, is a fact.
     empty.ended = full.instances.iter().map(|one| (one.id.clone(), Duration::ZERO)).collect();
     assert_eq!(collector.pass(&later(&empty, 480)).remove.len(), 3);
 }
@@ -355,7 +355,7 @@ proptest! {
         let mut launched: BTreeMap<String, u64> = BTreeMap::new();
         let mut orphan_since: BTreeMap<String, u64> = BTreeMap::new();
         let mut collected: BTreeMap<String, u64> = BTreeMap::new();
-        // What was collected under a release is no collection within the bound, nor is its end when it is asked for again.
+        // A collection under a release does not count within the bound, nor does its end when it is asked for again.
         let mut freed: BTreeMap<String, u64> = BTreeMap::new();
         for (pause, instances, claims, nodes, none, released) in passes {
             now += pause;
@@ -391,7 +391,7 @@ proptest! {
                 matches!(one, CollectionNotice::Braked { .. } | CollectionNotice::CloudSuspect { .. } | CollectionNotice::ClaimsSuspect { .. })
             });
             prop_assert!(!doubted || verdict.terminate.is_empty(), "{verdict:?}");
-            // What was collected ten minutes ago is forgotten first: collected again now, it counts from now on.
+            // Collections of ten minutes ago are forgotten first: a subject collected again counts from now on.
             collected.retain(|_, when| now - *when < WINDOW.as_secs());
             freed.retain(|_, first| now - *first < WINDOW.as_secs());
             let all = verdict.terminate.iter().cloned().chain(verdict.remove.iter().map(|(name, _)| name.clone()));

@@ -7,22 +7,22 @@ use serde_json::Value;
 
 use super::InterruptionKind;
 
-/// What a message announces.
+/// An event about instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announcement {
     /// The event's own id; the same when it is delivered twice.
     pub id: String,
-    /// What is announced.
+    /// The kind of event.
     pub kind: InterruptionKind,
-    /// Of which instances, `i-…`, in order and each once.
+    /// Ids of the instances, `i-…`, in order and each once.
     pub instances: Vec<String>,
-    /// When the event happened.
+    /// Time at which the event happened.
     pub time: Option<Timestamp>,
-    /// When a scheduled change begins.
+    /// Time at which a scheduled change begins.
     pub begins: Option<Timestamp>,
 }
 
-/// Why a message is not acted on.
+/// The reason that a message is not acted on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ignored {
     /// There is nothing in it.
@@ -31,7 +31,7 @@ pub enum Ignored {
     /// It cannot be read.
     #[error("it is not JSON: {0}")]
     NotJson(String),
-    /// It is JSON, but no event, or one without what it has to say.
+    /// It is JSON, but no event, or an event without a required field.
     #[error("it is no event of EventBridge: {0}")]
     Malformed(String),
     /// An event of a version, source or type that is not known here.
@@ -50,7 +50,7 @@ pub enum Ignored {
 }
 
 impl Ignored {
-    /// As counted.
+    /// Its name, as a label of metrics.
     #[must_use]
     pub fn label(&self) -> &'static str {
         match self {
@@ -62,14 +62,14 @@ impl Ignored {
         }
     }
 
-    /// Whether it is worth a report: the others are in every queue.
+    /// True if it is worth a report: the others are in every queue.
     #[must_use]
     pub fn is_odd(&self) -> bool {
         !matches!(self, Self::NoAction(_))
     }
 }
 
-/// The envelope, every field as it may come.
+/// The envelope of an event, each field of any type.
 #[derive(Deserialize)]
 struct Envelope {
     #[serde(default)]
@@ -86,7 +86,7 @@ struct Envelope {
     detail: Value,
 }
 
-/// The longest foreign text that is quoted.
+/// Most characters of foreign text that are quoted.
 const REPEATED: usize = 100;
 
 fn text(value: &Value) -> &str {
@@ -102,7 +102,7 @@ impl Announcement {
     /// Reads a message's body.
     ///
     /// # Errors
-    /// [`Ignored`] for everything that is not acted on.
+    /// [`Ignored`] for every message that is not acted on.
     pub fn parse(body: &str) -> Result<Self, Ignored> {
         if body.trim().is_empty() {
             return Err(Ignored::Empty);

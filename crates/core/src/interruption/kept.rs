@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// So long a message waits for its instance to become known. A launch writes the id within seconds, a new leader finds the
+/// Time that a message waits for its instance to become known. A launch writes the id within seconds, a new leader finds the
 /// instances of its predecessor within a minute.
 const KEPT: SignedDuration = SignedDuration::from_secs(60);
-/// So many messages wait: every cluster of an account hears of the instances of all.
+/// Most messages that wait: every cluster of an account hears of the instances of all.
 const MOST: usize = 1000;
 
-/// Messages of a type `M`, by what tells one from another.
+/// Messages of a type `M`, by their ids.
 #[derive(Clone, Debug)]
 pub struct KeptMessages<M> {
     messages: BTreeMap<String, (Timestamp, M)>,
@@ -37,17 +37,17 @@ impl<M> KeptMessages<M> {
         None
     }
 
-    /// What is known of one that is kept: it is kept no longer.
+    /// Takes out a message whose instance is known by now.
     pub fn remove(&mut self, id: &str) -> Option<M> {
         self.messages.remove(id).map(|(_, message)| message)
     }
 
-    /// Those that are kept, by id.
+    /// The messages that are kept, by id.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &M)> {
         self.messages.iter().map(|(id, (_, message))| (id.as_str(), message))
     }
 
-    /// Takes out those that have waited long enough.
+    /// Takes out the messages that have waited long enough.
     pub fn over(&mut self, now: Timestamp) -> Vec<M> {
         let over = |since: &Timestamp| now.duration_since(*since) >= KEPT;
         let ids: Vec<String> =
@@ -55,13 +55,13 @@ impl<M> KeptMessages<M> {
         ids.iter().filter_map(|id| self.remove(id)).collect()
     }
 
-    /// How many are kept.
+    /// Number of messages kept.
     #[must_use]
     pub fn len(&self) -> usize {
         self.messages.len()
     }
 
-    /// Whether none is.
+    /// True if no message is kept.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()

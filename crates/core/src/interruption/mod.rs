@@ -1,5 +1,5 @@
-//! What the cloud announces of its instances, and what follows from it (AWS spec 5): a message becomes an
-//! [`Announcement`], of an instance of ours a [`InterruptionNotice`] on its claim, and [`replacement_step`] says when the node is drained.
+//! The cloud's announcements about its instances, and their consequences (AWS spec 5): a message becomes an [`Announcement`],
+//! for an instance of ours an [`InterruptionNotice`] on its claim, and [`replacement_step`] decides when the node is drained.
 //!
 //! ```text
 //! announced ── annotate, taint, pack ──► waiting ── every place ready, or no time left ──► claim deleted (drained)
@@ -24,7 +24,7 @@ pub use notice::{InterruptionNotice, LONGEST_PLACE_WAIT, TooLate};
 pub use rebalance::Rebalancing;
 pub use replacement::{DeletionCause, DisplacedPod, ReplacementStep, replacement_step};
 
-/// What is announced.
+/// The kind of event that is announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InterruptionKind {
@@ -52,7 +52,7 @@ pub enum InterruptionKind {
 }
 
 impl InterruptionKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 9] = [
         Self::SpotInterruption,
         Self::RebalanceRecommendation,
@@ -65,7 +65,7 @@ impl InterruptionKind {
         Self::EventStatus,
     ];
 
-    /// As metrics, logs and the annotation on claims say it.
+    /// Its name in metrics, logs and the annotation on claims.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -102,7 +102,7 @@ impl InterruptionKind {
         }
     }
 
-    /// Whether the instance no longer runs pods: there is nothing to wait for.
+    /// True if the instance no longer runs pods: there is nothing to wait for.
     #[must_use]
     pub fn is_over(self) -> bool {
         match self {

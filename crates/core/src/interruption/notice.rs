@@ -1,4 +1,4 @@
-//! What is known of an instance's end: written on its claim, so that the next leader knows it too.
+//! The announced end of an instance: written on its claim, so that the next leader knows it too.
 
 use std::fmt;
 
@@ -8,22 +8,22 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Announcement, InterruptionKind};
 
-/// So long a pod is waited for whose place is on its way, or may be had later. A node that does not come, and its successors,
-/// hold nobody's end up for longer.
+/// Longest wait for a pod whose place is on its way, or may be had later. A node that does not come, and its successors, hold
+/// up no node's end for longer.
 pub const LONGEST_PLACE_WAIT: SignedDuration = SignedDuration::from_mins(10);
 
-/// How long a spot instance, or one of a reservation, lives after its warning.
+/// Lifetime of a spot instance, or one of a reservation, after its warning.
 const WARNING: SignedDuration = SignedDuration::from_secs(120);
-/// An announcement older than this is of something that has happened, or not happened, long ago. Twice what the queue of
-/// Karpenter's template keeps a message.
+/// Age from which an announcement is too late: it is of an event long past. Twice the time that the queue of Karpenter's
+/// template keeps a message.
 const LATE: SignedDuration = SignedDuration::from_secs(600);
 
-/// An instance ends.
+/// The announced end of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterruptionNotice {
-    /// Why.
+    /// The kind of event.
     pub kind: InterruptionKind,
-    /// Until when it runs.
+    /// Time until which it runs.
     pub deadline: Timestamp,
 }
 
@@ -33,8 +33,8 @@ pub struct InterruptionNotice {
 pub struct TooLate(pub SignedDuration);
 
 impl InterruptionNotice {
-    /// What an announcement means now; `sent` is when the queue got it, for an event that does not say when it happened.
-    /// A recommendation means nothing.
+    /// The notice that an announcement means now; `sent` is the time at which the queue got it, for an event without a time
+    /// of its own. A recommendation means none.
     ///
     /// # Errors
     /// It came too late.
@@ -54,7 +54,7 @@ impl InterruptionNotice {
         let deadline = match announced.kind {
             InterruptionKind::RebalanceRecommendation => return Ok(None),
             InterruptionKind::SpotInterruption | InterruptionKind::CapacityReservationInterrupted => warned,
-            // Begun, or at a time that cannot be read: no more is counted on than after a warning.
+            // Begun, or at a time that cannot be read: only the time after a warning is counted on.
             InterruptionKind::ScheduledChange | InterruptionKind::EventStatus => ahead.unwrap_or(warned),
             InterruptionKind::InstanceStopping
             | InterruptionKind::InstanceTerminating
@@ -64,8 +64,8 @@ impl InterruptionNotice {
         Ok(Some(Self { kind: announced.kind, deadline }))
     }
 
-    /// What a recommendation to rebalance means where nodes are replaced for one: the places of its pods are waited for as long as
-    /// for those of any node that goes.
+    /// The notice of a recommendation to rebalance where nodes are replaced for one: the places of its pods are waited for as
+    /// long as for those of any node that goes.
     #[must_use]
     pub fn of_recommendation(now: Timestamp) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl InterruptionNotice {
         }
     }
 
-    /// The notice written on a claim; what cannot be read does not count.
+    /// The notice written on a claim; `None` if it cannot be read.
     #[must_use]
     pub fn on(claim: &NodeClaim) -> Option<Self> {
         Self::parse(claim.metadata.annotations.as_ref()?.get(annotations::INTERRUPTION)?)
@@ -87,11 +87,11 @@ impl InterruptionNotice {
         Some(Self { kind: InterruptionKind::named(kind)?, deadline: deadline.parse().ok()? })
     }
 
-    /// When the instance ends whatever is on it, where that is announced. After a scheduled change it may go on, and one that is
-    /// ending already is not reckoned with.
+    /// Time at which the instance ends whatever is on it, if that is announced. After a scheduled change it may continue; an
+    /// instance that is ending already is not counted.
     #[must_use]
     pub fn ends(&self) -> Option<Timestamp> {
-        // All kinds by name, so that a new one is decided about.
+        // All kinds by name, so that a new kind needs a decision here.
         let ends = match self.kind {
             InterruptionKind::SpotInterruption | InterruptionKind::CapacityReservationInterrupted => true,
             InterruptionKind::RebalanceRecommendation
@@ -105,11 +105,11 @@ impl InterruptionNotice {
         ends.then_some(self.deadline)
     }
 
-    /// Which of two notices of one instance counts: the end comes when the first of them says so, and an instance that
-    /// has begun to end is not waited for.
+    /// The notice that counts of two for one instance: the end comes with the first of them, and an instance that has begun
+    /// to end is not waited for.
     #[must_use]
     pub fn sooner(self, other: Self) -> Self {
-        // What EC2 only recommends says nothing of when the instance ends.
+        // A mere recommendation of EC2 does not say when the instance ends.
         let key =
             |one: &Self| (!one.kind.is_over(), one.kind == InterruptionKind::RebalanceRecommendation, one.deadline);
         if key(&other) < key(&self) { other } else { self }

@@ -1,4 +1,4 @@
-//! Which recommendations to rebalance are followed: they come in waves, and each that is followed replaces a node.
+//! Recommendations to rebalance that are followed: they come in waves, and each that is followed replaces a node.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use dovetail_api::v1::NodeClaim;
 
 use super::{InterruptionKind, InterruptionNotice};
 
-/// Of so many nodes one may follow a recommendation at a time, and so many in any case.
+/// One node of this many may follow a recommendation at a time; `LEAST` may in any case.
 const ONE_OF: usize = 10;
 const LEAST: usize = 5;
 
@@ -17,8 +17,8 @@ pub struct Rebalancing {
 }
 
 impl Rebalancing {
-    /// Whether a claim follows a recommendation from now on: not while a tenth of `all` claims follows one already, and not
-    /// where something else is announced of it.
+    /// True if a claim follows a recommendation from now on: not while a tenth of `all` claims follows one already, and not
+    /// if something else is announced of it.
     pub fn follow<'c>(&mut self, claim: &NodeClaim, all: impl IntoIterator<Item = &'c NodeClaim>) -> bool {
         if InterruptionNotice::on(claim).is_some() {
             return false;
@@ -33,7 +33,7 @@ impl Rebalancing {
             }
         }
         self.following = following;
-        // One that was to follow and on which nothing is written: that has failed, and its message has come again.
+        // The claim was to follow before and nothing is written on it: the write has failed, and its message has come again.
         let again = self.following.contains(uid(claim));
         let follows = again || self.following.len() < count.div_ceil(ONE_OF).max(LEAST);
         if follows {

@@ -1,4 +1,4 @@
-//! When an interrupted node is drained: as late as its pods can wait for their places, as early as they need.
+//! The time at which an interrupted node is drained: as late as its pods can wait for their places, as early as they need.
 
 use std::time::Duration;
 
@@ -7,28 +7,28 @@ use serde::Serialize;
 
 use super::InterruptionNotice;
 
-/// What the eviction itself needs beside the pods' own time: the way to the API server and back, twice or three times.
+/// Time that the eviction itself needs beside the pods' grace: two or three calls to the API server.
 const MARGIN: Duration = Duration::from_secs(10);
 
 /// A pod that has to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DisplacedPod {
-    /// Whether the place for its successor is ready.
+    /// True if the place for its successor is ready.
     pub ready: bool,
-    /// How long it may take to end.
+    /// Its termination grace period.
     pub grace: Duration,
 }
 
-/// What to do about an interrupted node.
+/// The next step for an interrupted node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplacementStep {
-    /// Nothing until then, unless something changes.
+    /// Nothing before that time, unless something changes.
     Wait(Timestamp),
     /// Delete its claim, which drains it.
     Delete(DeletionCause),
 }
 
-/// Why the claim of an interrupted node is deleted now.
+/// The reason that the claim of an interrupted node is deleted now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeletionCause {

@@ -1,5 +1,5 @@
-//! What EC2's status checks say of instances, and which of them go for it (AWS spec 5.1): asked for every minute, whether there is
-//! a queue or not.
+//! EC2's status checks of instances, and the instances that are replaced for them (AWS spec 5.1): asked for every minute,
+//! with or without a queue.
 
 use std::collections::BTreeMap;
 
@@ -7,41 +7,41 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::InterruptionKind;
 
-/// A check has to have failed for so long: an instance that reboots fails its checks as well.
+/// Minimum time for which a check has failed: an instance that reboots fails its checks as well.
 const IMPAIRED: SignedDuration = SignedDuration::from_secs(120);
-/// Of so many nodes one may go for its checks at a time, rounded up. Where more fail, a zone or the checks themselves are at
-/// fault, and to take the nodes away would make it worse (core spec 5.10).
+/// One node of this many, rounded up, may be replaced for its checks at a time. If more fail, a zone or the checks themselves
+/// are at fault, and taking the nodes away would make it worse (core spec 5.10).
 const ONE_OF: usize = 5;
 
-/// Something that is wrong with an instance.
+/// A failed check of an instance, or an event scheduled for it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Trouble {
     /// `i-…`.
     pub instance: String,
     /// [`InterruptionKind::InstanceStatus`], [`InterruptionKind::SystemStatus`] or [`InterruptionKind::EventStatus`].
     pub kind: InterruptionKind,
-    /// Since when a check fails, or when an event begins; nothing where EC2 does not say.
+    /// Time since which a check fails, or at which an event begins; `None` if EC2 does not say.
     pub time: Option<Timestamp>,
     /// EC2's own words: the check that fails, the event's code.
     pub what: String,
 }
 
-/// What follows from the checks.
+/// The decision about the checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// Instances that go, one trouble each: a failed check before an event.
+    /// Instances to replace, one trouble each: a failed check before an event.
     pub go: Vec<Trouble>,
-    /// Instances that would go for failed checks, and stay as there are too many of them.
+    /// Instances with failed checks that stay because too many fail.
     pub braked: Vec<Trouble>,
 }
 
-/// Judges what is wrong with the cluster's own instances, of which there are `nodes`, `going` of them on their way for failed
-/// checks already.
+/// Judges the troubles of the cluster's own instances; `nodes` is their number, `going` the number already on their way for
+/// failed checks.
 #[must_use]
 pub fn judge(troubles: &[Trouble], nodes: usize, going: usize, now: Timestamp) -> Judged {
     let counts = |one: &&Trouble| match one.kind {
         InterruptionKind::EventStatus => true,
-        // That EC2 does not say since when is no reason to be quick.
+        // A failure without a time of its beginning is no reason to be quick.
         _ => one.time.is_some_and(|since| now.duration_since(since) >= IMPAIRED),
     };
     let mut first: BTreeMap<&str, &Trouble> = BTreeMap::new();

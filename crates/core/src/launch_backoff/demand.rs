@@ -1,4 +1,4 @@
-//! What a launch asks for, as far as one refusal says something about another.
+//! The demand of a launch, as far as one refusal says something about another.
 
 use std::collections::BTreeSet;
 
@@ -10,25 +10,25 @@ use crate::pack::PlannedClaim;
 use crate::requirements::{Operator, Requirements};
 use crate::resources::Resources;
 
-/// What a claim asks for.
+/// Pool, zones, capacity type and requests of a claim.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Demand {
     /// Name of the NodePool.
     pub pool: String,
     /// The pool's `metadata.generation`.
     pub generation: Option<i64>,
-    /// What it requires beside instance types, zones and capacity types: what its pods ask for, and its pool.
+    /// Its requirements beside instance types, zones and capacity types: those of its pods and of its pool.
     pub shape: String,
     /// The zones in which any of its instance types is believed to be available.
     pub zones: BTreeSet<String>,
     /// The capacity type that is tried: the first of reserved, spot and on-demand of which any is believed to be available.
     pub capacity_type: String,
-    /// What its pods and daemons request.
+    /// Requests of its pods and daemons.
     pub requests: Resources,
 }
 
 impl Demand {
-    /// Of a claim that was planned. `None` for one of a pool that is not there.
+    /// The demand of a planned claim; `None` if its pool is not there.
     #[must_use]
     pub fn from_planned(planned: &PlannedClaim, planning: &Planning) -> Option<Self> {
         let pool = planning.pools.get(planned.pool)?;
@@ -50,18 +50,19 @@ impl Demand {
         })
     }
 
-    /// Whether what EC2 had nothing for says so of the other, too: of one that asks for as much, or more, in no other place.
+    /// True if a lack of capacity for this demand means the same for the other: one that asks for as much, or more, in no
+    /// other place.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.has_the_market_of(other) && self.shape == other.shape && self.requests.fits_in(&other.requests)
     }
 
-    /// Whether the other would be served in these zones at this capacity type.
+    /// True if the other would be served only in these zones, at this capacity type.
     pub(super) fn has_the_market_of(&self, other: &Self) -> bool {
         self.is_in_the_same_market(other) && other.zones.is_subset(&self.zones)
     }
 
-    /// Whether both would be served in some of the same zones, at the same capacity type.
+    /// True if both would be served in some of the same zones, at the same capacity type.
     pub(super) fn is_in_the_same_market(&self, other: &Self) -> bool {
         let anywhere = self.zones.is_empty() && other.zones.is_empty();
         self.pool == other.pool
@@ -70,7 +71,7 @@ impl Demand {
     }
 }
 
-/// Where a planned claim would be served, and at which capacity type.
+/// The zones and the capacity type in which a planned claim would be served.
 fn market(planned: &PlannedClaim, planning: &Planning) -> (BTreeSet<String>, String) {
     let wanted = Requirements::from_written(&planned.requirements).unwrap_or_default();
     let allows = |key: &str, value: &str| wanted.get(key).is_none_or(|one| one.has(value));

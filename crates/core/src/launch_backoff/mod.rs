@@ -20,29 +20,29 @@ use sold_out::SoldOutDemands;
 
 pub use crate::cluster_state::ClosedPool;
 
-/// How many claims of a pool are created at once until one is created.
+/// Creations of a pool's claims under way at once until one is created.
 const FIRST_CREATIONS: usize = 2;
-/// How many are launched at once until one is launched.
+/// Launches of a pool under way at once until one is launched.
 const FIRST_LAUNCHES: usize = 3;
-/// A creation or a launch that is older than this does not show that the next will succeed.
+/// Time for which a creation or a launch shows that the next will succeed.
 const PROVEN_FOR: Duration = Duration::from_secs(600);
-/// A launch without an answer holds up others of its pool for so long.
+/// Time for which a launch without an answer holds up others of its pool.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
-/// What was refused longer ago than this is forgotten.
+/// Time after which a refusal is forgotten.
 const REMEMBERED: Duration = Duration::from_secs(600);
-/// How many refused shapes, and how many demands that EC2 had nothing for, are remembered.
+/// Most refused shapes, and most demands without capacity, that are remembered.
 const MOST: usize = 1000;
 
-/// Why launches of a pool are refused.
+/// The reason that launches of a pool are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BackoffCause {
     /// The API server refuses its NodeClaims: validation, admission, a quota.
     ClaimRefused,
     /// Its EC2NodeClass cannot be used.
     ClassNotReady,
-    /// EC2 refuses the call for this reason of a NodeClaim's condition, and will again.
+    /// EC2 refuses the call for this reason of a NodeClaim's condition, and will refuse it again.
     Call(&'static str),
-    /// EC2 has nothing for what is asked for.
+    /// EC2 has no capacity for the demand.
     SoldOut,
 }
 
@@ -70,23 +70,23 @@ impl fmt::Display for BackoffCause {
     }
 }
 
-/// Whether a launch may begin.
+/// The answer to the question whether a launch may begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LaunchVerdict {
-    /// It may.
+    /// It may begin.
     Go,
-    /// When others that are under way have been answered, or that takes too long.
+    /// It may begin when others that are under way have been answered, or that takes too long.
     AfterOthers,
-    /// Not before then, on the monotonic clock.
+    /// It may not begin before then, on the monotonic clock.
     Wait {
-        /// When.
+        /// The time at which it may begin.
         until: Duration,
-        /// Why.
+        /// The reason for the wait.
         cause: BackoffCause,
     },
 }
 
-/// What a launch came to.
+/// The outcome of a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LaunchOutcome {
     /// There is an instance.
@@ -97,7 +97,7 @@ pub enum LaunchOutcome {
     SoldOut,
     /// The claim went while it was launched, and not by us.
     Vanished,
-    /// Something else, of which nothing follows.
+    /// Any other outcome, without consequences here.
     Other,
 }
 
@@ -108,7 +108,7 @@ struct Running {
     since: Duration,
 }
 
-/// What has refused a pool's launches, by cause.
+/// The refusals of a pool's launches by one cause.
 #[derive(Clone, Debug)]
 struct Refusing {
     pauses: Pauses,
@@ -116,16 +116,16 @@ struct Refusing {
     words: String,
 }
 
-/// What is known of a pool.
+/// Launches and refusals of a pool.
 #[derive(Clone, Debug, Default)]
 struct PoolKnown {
-    /// When a claim of it was created last, and of which shape.
+    /// Time and shape of the last claim of it that was created.
     created: Option<(Duration, String)>,
     launched: Option<Duration>,
     refusing: BTreeMap<BackoffCause, Refusing>,
 }
 
-/// Launches under way, and what was refused lately: by pool, by shape of the claim, and by what EC2 had nothing for.
+/// Launches under way, and refusals of late: by pool, by shape of the claim, and by demands that EC2 has no capacity for.
 #[derive(Clone, Debug, Default)]
 pub struct LaunchBackoff {
     running: BTreeMap<String, Running>,
@@ -136,7 +136,7 @@ pub struct LaunchBackoff {
 }
 
 impl LaunchBackoff {
-    /// Whether a launch may begin now.
+    /// Decides whether a launch may begin now.
     #[must_use]
     pub fn ask(&self, demand: &Demand, now: Duration) -> LaunchVerdict {
         let pool = self.pools.get(&demand.pool);
@@ -165,8 +165,8 @@ impl LaunchBackoff {
         }
     }
 
-    /// How often in a row what a claim's pods ask for was refused: of several claims that may be a pool's trial the one with
-    /// the least says most about the pool.
+    /// Number of refusals in a row of the shape of a claim: of several claims that may be a pool's trial, the one with the
+    /// fewest says most about the pool.
     #[must_use]
     pub fn refusals_of_shape(&self, demand: &Demand) -> u32 {
         self.shapes.get(&(demand.pool.clone(), demand.shape.clone())).map_or(0, |one| one.failures)
@@ -203,7 +203,7 @@ impl LaunchBackoff {
         }
     }
 
-    /// What a launch under way asks for.
+    /// The demand of a launch under way.
     #[must_use]
     pub fn demand(&self, claim: &str) -> Option<Demand> {
         self.running.get(claim).map(|one| one.demand.clone())
@@ -262,7 +262,7 @@ impl LaunchBackoff {
         if cause == BackoffCause::ClaimRefused {
             let key = (demand.pool.clone(), demand.shape.clone());
             self.shapes.entry(key).or_default().refused(claim, cause, running.since, now, jitter);
-            // Others of the pool are created: it is what this claim's pods ask for that is refused.
+            // Other claims of the pool are created: only this claim's shape is refused.
             let other =
                 |(at, shape): &(Duration, String)| now.saturating_sub(*at) < REMEMBERED && *shape != demand.shape;
             if pool.created.as_ref().is_some_and(other) {
@@ -277,7 +277,7 @@ impl LaunchBackoff {
         one.pauses.refused(claim, cause, running.since, now, jitter);
     }
 
-    /// Nothing waits for what this launch would have shown.
+    /// Nothing waits for the result of this launch any more.
     fn release(&mut self, claim: &str) {
         let refusing = self.pools.values_mut().flat_map(|pool| pool.refusing.values_mut()).map(|one| &mut one.pauses);
         for one in refusing.chain(self.shapes.values_mut()) {
@@ -306,7 +306,7 @@ impl LaunchBackoff {
 }
 
 impl PoolKnown {
-    /// How many of its launches may be under way; no bound while they succeed.
+    /// Most launches of the pool that may be under way; no bound while they succeed.
     fn at_once(&self, now: Duration) -> Option<usize> {
         let lately = |at: Option<Duration>| at.is_some_and(|at| now.saturating_sub(at) < PROVEN_FOR);
         if lately(self.launched) {
@@ -320,7 +320,7 @@ impl PoolKnown {
 }
 
 impl Refusing {
-    /// Whether it was about the pool as it is now.
+    /// True if the refusal was about the pool as it is now.
     fn concerns(&self, demand: &Demand) -> bool {
         self.generation == demand.generation
     }

@@ -1,4 +1,4 @@
-//! Pauses between trials of what was refused.
+//! Pauses between trials after refusals.
 
 use std::time::Duration;
 
@@ -7,32 +7,32 @@ use super::{BackoffCause, LaunchVerdict, REMEMBERED};
 /// Pauses after the first refusals by the API server, in seconds; those that follow are as long as the last. With the two
 /// claims that were under way at the first refusal they make five in the first minute, and one a minute later.
 const OF_CREATIONS: [u64; 4] = [2, 8, 30, 60];
-/// The same after refusals by EC2, which may come of three claims that were under way.
+/// Pauses after refusals by EC2, in seconds; three claims may have been under way at the first.
 const OF_CALLS: [u64; 3] = [8, 30, 60];
-/// How much longer than that a pause may be, as a share.
+/// Most by which a pause is lengthened, as a share of it.
 const JITTER: f64 = 0.25;
-/// How long a trial of a pool is waited for, and packing leaves the pool out meanwhile.
+/// Time that a trial of a pool is waited for; packing leaves the pool out meanwhile.
 const TRIAL: Duration = Duration::from_secs(60);
-/// How long a probe of what EC2 has nothing for is waited for: where EC2 throttles, its answer may take minutes.
+/// Time that a probe of sold-out capacity is waited for: where EC2 throttles, its answer may take minutes.
 const PROBE: Duration = Duration::from_secs(15);
 
-/// What was refused, and when it is tried again.
+/// Refusals in a row, and the time of the next trial. All times are monotonic.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pauses {
-    /// How often in a row.
+    /// Number of refusals in a row.
     pub failures: u32,
-    /// When it was refused last.
+    /// Time of the last refusal.
     pub last: Duration,
-    /// When the next trial may begin.
+    /// Earliest time of the next trial.
     pub next: Duration,
     /// The claim on trial.
     pub trial: Option<String>,
-    /// When that began.
+    /// Time at which that trial began.
     pub begun: Duration,
 }
 
 impl Pauses {
-    /// Whether it may not be tried now.
+    /// The reason that it may not be tried now; `None` if it may.
     pub fn verdict(&self, now: Duration, cause: BackoffCause) -> Option<LaunchVerdict> {
         let patience = if cause == BackoffCause::SoldOut { PROBE } else { TRIAL };
         if self.trial.is_some() && now < self.begun + patience {
@@ -59,20 +59,20 @@ impl Pauses {
         self.release(claim);
     }
 
-    /// A claim is its trial.
+    /// The claim becomes the trial.
     pub fn begin(&mut self, claim: &str, now: Duration) {
         self.trial = Some(claim.to_owned());
         self.begun = now;
     }
 
-    /// This claim is no trial any more.
+    /// The claim is no trial any more.
     pub fn release(&mut self, claim: &str) {
         if self.trial.as_deref() == Some(claim) {
             self.trial = None;
         }
     }
 
-    /// Until when packing leaves it out, if it does.
+    /// Time until which packing leaves the pool out, if it does.
     pub fn closed(&self, now: Duration) -> Option<Duration> {
         match &self.trial {
             Some(_) => Some(self.begun + TRIAL).filter(|until| now < *until),

@@ -1,4 +1,4 @@
-//! What EC2 has nothing for: one claim at a time asks for it, and others that ask for the same wait for its answer.
+//! Demands that EC2 has no capacity for: one claim at a time asks, and others with the same demand wait for its answer.
 //!
 //! There is no pause between two probes: each asks for other types than the last, as those are known to be unavailable for
 //! three minutes, and all have to be known before packing goes elsewhere (decision 031). With pauses the first are forgotten
@@ -9,9 +9,9 @@ use std::time::Duration;
 use super::pause::Pauses;
 use super::{BackoffCause, Demand, LaunchVerdict, MOST};
 
-/// How many launches are under way at once in zones and of a capacity type in which something was refused of late.
+/// Most launches under way at once in zones and of a capacity type in which something was refused of late.
 pub(super) const AT_ONCE: usize = 3;
-/// How long a refusal is believed of all that is in its zones (as long as EC2's refusals are of the offerings).
+/// Time for which a refusal is believed of everything in its zones (as long as EC2's refusals of offerings).
 const BELIEVED: Duration = Duration::from_secs(180);
 
 /// A demand that was refused.
@@ -21,18 +21,18 @@ struct Refused {
     pauses: Pauses,
 }
 
-/// All of them.
+/// All demands that were refused.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SoldOutDemands(Vec<Refused>);
 
 impl SoldOutDemands {
-    /// Whether a demand may not be launched for now.
+    /// The reason that a demand may not be launched for now; `None` if it may.
     pub fn verdict(&self, demand: &Demand, now: Duration) -> Option<LaunchVerdict> {
         let mut covering = self.0.iter().filter(|one| one.demand.covers(demand));
         covering.find_map(|one| one.pauses.verdict(now, BackoffCause::SoldOut))
     }
 
-    /// Whether something was refused of late where the demand would be served.
+    /// True if something was refused of late where the demand would be served.
     pub fn is_near(&self, demand: &Demand, now: Duration) -> bool {
         let lately = |one: &&Refused| now.saturating_sub(one.pauses.last) < BELIEVED;
         self.0.iter().filter(lately).any(|one| one.demand.has_the_market_of(demand))
@@ -45,7 +45,7 @@ impl SoldOutDemands {
         }
     }
 
-    /// EC2 had nothing for a claim.
+    /// EC2 had no capacity for a claim.
     pub fn refused(&mut self, demand: &Demand, now: Duration) {
         if !self.0.iter().any(|one| one.demand.covers(demand)) {
             let demand = demand.clone();
@@ -56,7 +56,7 @@ impl SoldOutDemands {
         covering.for_each(|one| one.pauses.last = now);
     }
 
-    /// There is something after all.
+    /// EC2 has capacity for a demand after all.
     pub fn launched(&mut self, demand: &Demand) {
         self.0.retain(|one| !one.demand.covers(demand));
     }

@@ -98,7 +98,7 @@ fn refused_pool_says_nothing_of_another_or_of_its_changed_self() {
     assert_eq!(backoff.ask(&changed, at(20)), LaunchVerdict::Go);
 }
 
-/// What one user's pods ask for must not close the pool to others.
+/// A refusal of one user's pods must not close the pool to others.
 #[test]
 fn refused_shape_is_held_alone_while_others_are_created() {
     let (good, bad) = (with_shape("p", "plain"), with_shape("p", "odd"));
@@ -178,7 +178,7 @@ fn after_a_refusal_at_most_three_launches_are_under_way() {
     assert_eq!(backoff.ask(&of("f"), at(5020)), LaunchVerdict::Go, "a call without an answer holds nobody up for long");
 }
 
-/// What is known of each offering is what keeps it from being asked for again; here nothing is.
+/// Offerings known to be unavailable normally keep a demand from being asked for again; here none is known.
 #[test]
 fn repeatedly_refused_demand_is_asked_for_one_call_at_a_time() {
     let played = Wanting::play(&demand("p"), 60_000, 100, 700, 1.0, &LaunchOutcome::SoldOut);

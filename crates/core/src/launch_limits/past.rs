@@ -1,17 +1,16 @@
-//! What was launched before this term, and what came of it, as far as claims and EC2 still show it: EC2 lists an instance
-//! for about an hour after its end, with its tags. So that neither a ceiling nor the patience with a pool begins anew
-//! with each leader.
+//! Launches before this term and their results, as far as claims and EC2 still show them: EC2 lists an instance for about an
+//! hour after its end, with its tags. With them neither a ceiling nor the patience with a pool begins anew with each leader.
 //!
-//! What cannot be told: launches of which no instance came; nodes that did not register and ended more than an hour ago,
-//! so that pauses begin shorter; and whether a node registered that ended just when one is given up that did not: it is
-//! taken for one that did not, until another of its pool and class registers.
+//! Some things cannot be told: launches without an instance; nodes that did not register and ended more than an hour ago, so
+//! that pauses begin shorter; and whether a node registered if it ended just when one that did not is given up: it is taken
+//! for one that did not, until another of its pool and class registers.
 
 use std::time::Duration;
 
 use super::{Failing, LaunchLimits, PoolAndClass};
 use crate::lifecycle::liveness::REGISTRATION;
 
-/// An instance that is given up ends so much sooner or later than its time to register, from EC2's times.
+/// Margins, before and after its time to register, within which an instance that is given up ends by EC2's times.
 const AROUND: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(90));
 
 /// An instance that no claim has any more, or a claim on its way out whose node never registered.
@@ -21,9 +20,9 @@ pub struct Past {
     pub id: String,
     /// The pool and class that it was launched for.
     pub origin: PoolAndClass,
-    /// How long ago it was launched.
+    /// Time since its launch.
     pub launched: Duration,
-    /// How long ago its end began, where we ended it and EC2 says so.
+    /// Time since its end began, if we ended it and EC2 says so.
     pub ended: Option<Duration>,
 }
 
@@ -34,26 +33,26 @@ pub struct Present {
     pub name: String,
     /// Its pool and class.
     pub origin: PoolAndClass,
-    /// How long ago it was made.
+    /// Time since it was made.
     pub made: Duration,
-    /// How long ago its node registered, if it has.
+    /// Time since its node registered, if it has.
     pub registered: Option<Duration>,
 }
 
-/// What happened, in order.
+/// Events, in their order.
 enum Happened<'a> {
     Registered(&'a PoolAndClass),
     GivenUp(&'a Past),
 }
 
 impl Past {
-    /// It ended when those are given up whose nodes do not register.
+    /// True if it ended at the time when nodes that do not register are given up.
     fn given_up(&self) -> bool {
         let lived = self.ended.map(|ended| self.launched.saturating_sub(ended));
         lived.is_some_and(|lived| (REGISTRATION - AROUND.0..=REGISTRATION + AROUND.1).contains(&lived))
     }
 
-    /// When its node had registered at the latest, if it lived longer than one that does not may.
+    /// Time since its node had registered at the latest, if it lived longer than one that does not may.
     fn registered(&self) -> Option<Duration> {
         let by = self.launched.saturating_sub(REGISTRATION + AROUND.1);
         (by > self.ended.unwrap_or(self.launched)).then_some(by)
@@ -61,7 +60,7 @@ impl Past {
 }
 
 impl LaunchLimits {
-    /// Goes on from what was launched before.
+    /// Continues from the launches of before.
     pub fn take_over(&mut self, past: &[Past], present: &[Present], now: Duration) {
         for one in past {
             self.made(&one.id, now, one.launched);
@@ -76,7 +75,7 @@ impl LaunchLimits {
         }
         all.extend(present.iter().filter_map(|one| Some((one.registered?, Happened::Registered(&one.origin)))));
         all.sort_by_key(|(ago, _)| std::cmp::Reverse(*ago));
-        // On a time of its own, as this process's may be younger than what happened.
+        // On a time scale of its own, as this process may be younger than the events.
         let begin = past.iter().map(|one| one.launched).chain(present.iter().map(|one| one.made)).max();
         let begin = begin.unwrap_or_default().max(all.first().map(|(ago, _)| *ago).unwrap_or_default());
         let at = |ago: Duration| begin.saturating_sub(ago);
@@ -99,7 +98,7 @@ impl LaunchLimits {
         }
     }
 
-    /// What was launched then was a trial, if its pool and class were on trial then.
+    /// Marks a launch of then as a trial, if its pool and class were on trial then.
     fn on_trial(&mut self, claim: &str, origin: &PoolAndClass, launched: Duration) {
         if let Some(failing) = self.failing.get_mut(origin)
             && launched >= failing.next

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// A Lease as read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseView {
-    /// Who holds it; empty when it was released.
+    /// Identity of its holder; empty if it was released.
     pub holder: String,
     /// `leaseTransitions`: the term; 0 when it is new.
     pub term: u64,
@@ -13,14 +13,14 @@ pub struct LeaseView {
     pub duration: Duration,
     /// `metadata.resourceVersion`: changes with every write.
     pub resource_version: String,
-    /// Whose count its term is.
+    /// Origin of its count of terms.
     pub origin: TermOrigin,
     /// Its `renewTime` is longer ago than [`super::LeaseSettings::duration`] by the reader's wall clock, or ahead of it ([`super::AHEAD`]), so
     /// that the clock says nothing of how old it is: it may be out of a backup. A clock that is wrong costs a wait.
     pub stale: bool,
 }
 
-/// Where a Lease's count of terms comes from: told by a mark on it.
+/// Origin of a Lease's count of terms: told by a mark on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TermOrigin {
     /// Created vacant by a Dovetail, and not acquired yet.
@@ -36,30 +36,30 @@ impl LeaseView {
         self.origin == TermOrigin::Vacant
     }
 
-    /// Of versions that are no numbers it is not known which is older.
+    /// Its version as a number. Versions that are no numbers cannot be compared by age.
     pub(super) fn version(&self) -> Option<u64> {
         self.resource_version.parse().ok()
     }
 
-    /// Whether it has not been written in between.
+    /// True if it has not been written in between.
     pub(super) fn is_still(&self, other: &Self) -> bool {
         Self { stale: self.stale, ..other.clone() } == *self
     }
 }
 
-/// What to write.
+/// A write of the Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseWrite {
     /// The resourceVersion it rests on; `None` creates the Lease.
     pub resource_version: Option<String>,
     /// `leaseTransitions`.
     pub term: u64,
-    /// Whether it takes the Lease rather than renews it: `acquireTime` is then set.
+    /// True if it acquires the Lease rather than renews it: `acquireTime` is then set.
     pub acquires: bool,
 }
 
 impl LeaseWrite {
-    /// The mark that goes with it.
+    /// The mark that is written with it.
     #[must_use]
     pub fn origin(&self) -> TermOrigin {
         if self.term == 0 { TermOrigin::Vacant } else { TermOrigin::Led }

@@ -1,16 +1,16 @@
-//! How long a term lasts and how often it is renewed.
+//! Durations of a leader's term and of its renewal.
 
 use std::time::Duration;
 
-/// A standby's pauses are up to this much longer, so that many do not look in step (client-go's jitter).
+/// Share by which a standby's pauses may be longer, so that many do not look in step (client-go's jitter).
 pub const JITTER: f64 = 0.2;
 
 /// The durations of an election; the defaults are client-go's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseSettings {
-    /// How long others respect a lease that is not renewed; written on the Lease.
+    /// Time for which others respect a lease that is not renewed; written on the Lease.
     pub duration: Duration,
-    /// How long a leader acts after the request that last renewed it was sent. Shorter than `duration`.
+    /// Time for which a leader acts after the request that last renewed it was sent. Shorter than `duration`.
     pub renew_deadline: Duration,
     /// Pause between two looks.
     pub retry: Duration,
@@ -23,8 +23,8 @@ impl LeaseSettings {
         self.renew_deadline.saturating_sub(self.retry) / 2
     }
 
-    /// Longest time between two looks that both were answered, and none between them was to be. After a longer one the API
-    /// server may have been away and come back with a backup (decision 025).
+    /// Longest time between two looks that were both answered with no look in between. After a longer one the API server may
+    /// have been away and come back with a backup (decision 025).
     #[must_use]
     pub fn unwatched(&self) -> Duration {
         self.retry.mul_f64(1.0 + JITTER) + self.patience()
@@ -41,5 +41,5 @@ impl Default for LeaseSettings {
     }
 }
 
-/// Clocks that are kept right differ by less.
+/// The most by which clocks that are kept right differ.
 pub const AHEAD: Duration = Duration::from_secs(1);

@@ -336,7 +336,7 @@ fn term_far_above_version_is_a_leaders_where_claims_have_it() {
     watch(&mut standby, &read, 0..=14);
     assert_eq!(standby.distrust(), None);
     assert_eq!(standby.step(read, at(15)), taken("300", 5_000_002));
-    // Of versions that are no numbers, or too high, nothing is known but the field's end.
+    // Versions that are no numbers, or too high, prove nothing: only the field's end bounds the term.
     for version in ["what", "4294967296"] {
         let mut standby = Election::new("b", LeaseSettings::default());
         assert_eq!(

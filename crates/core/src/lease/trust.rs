@@ -1,4 +1,4 @@
-//! How far a Lease is believed: whoever may write it can put any number there, by mistake or not.
+//! Limits of the trust in a Lease: whoever may write it can put any number there, by mistake or not.
 //!
 //! A term that no leader can have had is not counted: one write of `2147483647` would otherwise be the last term for ever.
 //! It is safe to do without it, as nobody leads by it: no Dovetail acquires such a term, and the fence compares for equality.
@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use super::{Election, LeaseView, MOST_FIRST_TERM, TermOrigin, is_plausible_term};
 
-/// How long a Lease that nobody renews is respected at most, however long it says that it lasts. A replica whose own
+/// Longest time for which a Lease that nobody renews is respected, whatever duration it gives. A replica whose own
 /// `LEADER_ELECTION_LEASE_DURATION` is longer respects that.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(10 * 60);
 
-/// How long the Lease of a stranger is respected at most while nobody renews it: one without Dovetail's mark, or with a duration
+/// Longest time for which a stranger's Lease that nobody renews is respected: one without Dovetail's mark, or with a duration
 /// longer than [`LONGEST_WAIT`], which no Dovetail writes whose own is shorter. Karpenter's lasts 15 seconds.
 pub const STRANGERS_WAIT: Duration = Duration::from_secs(60);
 
@@ -22,7 +22,7 @@ pub const STRANGERS_WAIT: Duration = Duration::from_secs(60);
 /// one (decision 011). What is further above both than this was written by somebody else.
 const LEAP: u64 = 1 << 20;
 
-/// Why a replica does not go by a Lease as it stands.
+/// The reason that a replica does not go by a Lease as it stands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Distrust {
     /// No leader can have had its term. The Lease is made vacant, and taken when it has stood for its duration.
@@ -32,13 +32,13 @@ pub enum Distrust {
     },
     /// It is not renewed, and its duration is longer than the longest wait.
     Duration {
-        /// Who holds it.
+        /// Identity of its holder.
         holder: String,
         /// `leaseDurationSeconds`.
         duration: Duration,
-        /// How long it has to stand unchanged until it is acquired.
+        /// Time for which it has to stand unchanged until it is acquired.
         wait: Duration,
-        /// When that is, on CLOCK_BOOTTIME, unless it is renewed before.
+        /// End of that time on CLOCK_BOOTTIME, unless it is renewed before.
         until: Duration,
     },
     /// The next term would be one that no leader can have. Only an operator can help.
@@ -49,7 +49,7 @@ pub enum Distrust {
 }
 
 impl Election {
-    /// Why this replica does not go by the Lease as it read it last; `None` when it does.
+    /// The reason that this replica does not go by the Lease as it last read it; `None` if it does.
     #[must_use]
     pub fn distrust(&self) -> Option<&Distrust> {
         self.distrust.as_ref()
@@ -61,7 +61,7 @@ impl Election {
         self.highest
     }
 
-    /// Whether a leader can have written that term.
+    /// True if a leader can have written that term.
     pub(super) fn believes(&self, lease: &LeaseView) -> bool {
         let known = match lease.version() {
             Some(version) if version <= MOST_FIRST_TERM => version.max(self.highest).saturating_add(LEAP),
@@ -70,21 +70,21 @@ impl Election {
         lease.term <= known && is_plausible_term(lease.term)
     }
 
-    /// How long a Lease is respected that is seen unchanged: not shorter than our own, as client-go shortens the duration
-    /// when it releases, and not longer than [`LONGEST_WAIT`], a stranger's than [`STRANGERS_WAIT`], or our own.
+    /// Time for which a Lease that is seen unchanged is respected: not shorter than our own, as client-go shortens the
+    /// duration when it releases, and not longer than [`LONGEST_WAIT`], a stranger's than [`STRANGERS_WAIT`], or our own.
     pub(super) fn respected(&self, lease: &LeaseView) -> Duration {
         let own = self.settings.duration;
         let strange = lease.origin == TermOrigin::Foreign || lease.duration > LONGEST_WAIT;
         lease.duration.clamp(own, own.max(if strange { STRANGERS_WAIT } else { LONGEST_WAIT }))
     }
 
-    /// What is wrong with a Lease that was just read.
+    /// The fault in a Lease that was just read.
     pub(super) fn distrusts(&self, lease: &LeaseView, now: Duration) -> Option<Distrust> {
         if !self.believes(lease) {
             return Some(Distrust::Term { term: lease.term });
         }
         let respected = self.respected(lease);
-        // Who renews it may say what it likes.
+        // A holder that renews the Lease may give any duration.
         let still = self.seen.as_ref().filter(|seen| seen.lease.is_still(lease));
         let since = still.map(|seen| seen.since).filter(|since| now >= *since + self.settings.duration)?;
         let (holder, duration) = (lease.holder.clone(), lease.duration);

@@ -27,7 +27,7 @@ const ORDERED: &str = "clusterDNS";
 /// Maps of the kubelet whose values are quantities by resource.
 const RESERVED: [&str; 2] = ["systemReserved", "kubeReserved"];
 
-/// A pool's template.
+/// The canonical form of a pool's template.
 pub(super) fn template(template: &NodeClaimTemplate) -> Value {
     let spec = &template.spec;
     let grace = spec.termination_grace_period.as_ref().map(|grace| grace.get().as_secs());
@@ -52,7 +52,7 @@ fn taints(taints: &[Taint]) -> Value {
     taints.iter().map(one).collect()
 }
 
-/// A class's spec.
+/// The canonical form of a class's spec.
 pub(super) fn class(spec: &EC2NodeClassSpec) -> Value {
     let mut all = json!(spec);
     let Some(fields) = all.as_object_mut() else { return all };
@@ -74,14 +74,14 @@ pub(super) fn class(spec: &EC2NodeClassSpec) -> Value {
     settled(all)
 }
 
-/// The effective family: an alias says it unless `amiFamily` does (aws spec 1.1).
+/// The effective AMI family: `amiFamily`, or else the family of the alias (aws spec 1.1).
 fn family(spec: &EC2NodeClassSpec) -> String {
     let alias = || spec.ami_selector_terms.iter().find_map(|term| term.alias.as_deref());
     let named = spec.ami_family.as_deref().or_else(alias).unwrap_or("custom");
     named.split('@').next().unwrap_or(named).to_ascii_lowercase()
 }
 
-/// A quantity as a number; one that makes no sense stays as it is.
+/// Replaces a quantity by a number; one that makes no sense stays as it is.
 fn amount(name: &str, value: &mut Value) {
     let text = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
     if let Ok(amount) = parse_amount(name, &text) {
@@ -95,7 +95,7 @@ fn forget_false(value: &mut Value, field: &str) {
     }
 }
 
-/// Leaves out what is not given, and gives lists an order of their own.
+/// Leaves out fields that are null or empty, sorts lists and drops repeats in them; `clusterDNS` stays as it is.
 fn settled(value: Value) -> Value {
     match value {
         Value::Object(fields) => {

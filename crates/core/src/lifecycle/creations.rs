@@ -1,5 +1,5 @@
-//! NodeClaims that this term has created: a request to create one may be held on its way and done long after its claim has come
-//! and gone. What it makes then is nobody's: the pods have been packed anew. Times are monotonic.
+//! NodeClaims that this term has created: a request to create one may be held on its way and done long after its claim has
+//! come and gone. The claim that it makes then is nobody's: the pods have been packed anew. Times are monotonic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use dovetail_api::names::annotations::{LAUNCH_TOKEN, TERM};
 use dovetail_api::v1::NodeClaim;
 
-/// So long after a claim has gone a request for it is no longer on its way.
+/// Time after a claim has gone for which a request for it may still be on its way.
 const ON_ITS_WAY: Duration = Duration::from_secs(600);
 
 /// The claims of a term, by name.
@@ -16,9 +16,9 @@ pub struct Creations(BTreeMap<String, Creation>);
 
 #[derive(Clone, Debug, Default)]
 struct Creation {
-    /// As which it has been seen.
+    /// The uids under which it has been seen.
     uids: BTreeSet<String>,
-    /// Since when it is gone.
+    /// Time since which it is gone.
     gone: Option<Duration>,
 }
 
@@ -29,29 +29,29 @@ impl Creations {
         self.0.insert(name.to_owned(), Creation::default());
     }
 
-    /// Its launch goes on with this claim.
+    /// Its launch continues with this claim.
     pub fn seen(&mut self, name: &str, uid: &str) {
         if let Some(one) = self.0.get_mut(name).filter(|one| one.gone.is_none()) {
             one.uids.insert(uid.to_owned());
         }
     }
 
-    /// Nobody knows whether it was created: whatever has come of that is another's, also what has been seen.
+    /// It is unknown whether the claim was created: any claim of that name is another's from now on, also one that has been seen.
     pub fn give_up(&mut self, name: &str) {
         if let Some(one) = self.0.get_mut(name) {
             one.uids.clear();
         }
     }
 
-    /// It is gone, or given up.
+    /// The claim is gone, or given up.
     pub fn gone(&mut self, name: &str, now: Duration) {
         if let Some(one) = self.0.get_mut(name) {
             one.gone = Some(one.gone.unwrap_or(now));
         }
     }
 
-    /// Whether a claim that nobody has begun to launch for has been made by a request of this term that was done after the claim that
-    /// it was meant to make had gone. One that is back out of a backup is the same, not another.
+    /// True if a claim for which no launch has begun was made by a request of this term that was done after the claim it was
+    /// meant to make had gone. A claim that is back out of a backup is the same, not another.
     #[must_use]
     pub fn is_late(&self, claim: &NodeClaim, term: u64) -> bool {
         let meta = &claim.metadata;
@@ -59,15 +59,15 @@ impl Creations {
             && self.is_late_as(meta.name.as_deref().unwrap_or_default(), meta.uid.as_deref().unwrap_or_default())
     }
 
-    /// Whether a claim that nobody has begun to launch for was made by an earlier leader, or in this term by somebody who keeps no
-    /// account of it here any more: what it was for may have been planned anew before it came.
+    /// True if a claim for which no launch has begun was made by an earlier leader, or in this term by a request that is no
+    /// longer remembered here: its pods may have been planned anew before it came.
     #[must_use]
     pub fn is_left_over(&self, claim: &NodeClaim, term: u64) -> bool {
         made_in(claim).is_some_and(|made| made <= term)
             && !self.has_begun(claim.metadata.name.as_deref().unwrap_or_default())
     }
 
-    /// Forgotten ten minutes after it has gone.
+    /// True if the claim was begun here; forgotten ten minutes after it has gone.
     fn has_begun(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
@@ -77,7 +77,8 @@ impl Creations {
     }
 }
 
-/// The term that a claim without a launch token was made in; `None` for others, and for what no leader of ours has made.
+/// The term in which a claim without a launch token was made; `None` for a claim with a token, and for one that no leader of
+/// ours has made.
 fn made_in(claim: &NodeClaim) -> Option<u64> {
     let own = claim.metadata.annotations.as_ref()?;
     if own.contains_key(LAUNCH_TOKEN) { None } else { own.get(TERM)?.parse().ok() }

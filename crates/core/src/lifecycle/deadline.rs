@@ -1,4 +1,4 @@
-//! When a claim's own grace ends (`terminationGracePeriod`): written on the claim once, so that it moves for nobody.
+//! The end of a claim's own grace (`terminationGracePeriod`): written on the claim once, so that nothing moves it.
 
 use dovetail_api::names::annotations::TERMINATION_TIMESTAMP;
 use dovetail_api::v1::NodeClaim;
@@ -12,8 +12,8 @@ pub fn carried_deadline(claim: &NodeClaim) -> Option<Timestamp> {
     claim.metadata.annotations.as_ref()?.get(TERMINATION_TIMESTAMP)?.parse().ok()
 }
 
-/// By when a claim's instance ends whatever is on it: as written, or as it will be written on one that is being deleted; or
-/// when EC2 takes the instance back, where that is sooner. A scheduled change ends nothing by force.
+/// Time by which a claim's instance ends whatever is on it: the written one, or the one to be written on a claim that is being
+/// deleted; or the time at which EC2 takes the instance back, if that is sooner. A scheduled change ends nothing by force.
 #[must_use]
 pub fn of_machine(claim: &NodeClaim) -> Option<Timestamp> {
     let own =

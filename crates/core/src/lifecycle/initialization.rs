@@ -10,7 +10,7 @@ use super::readiness::set_root;
 use super::{ClaimStage, ClaimWait, LifecycleStep, Writes};
 use crate::resources::parse_amount;
 
-/// Marks claim and Node initialized, or says what is waited for.
+/// Marks claim and Node initialized, or names what the claim waits for.
 #[must_use]
 pub fn initialize(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> LifecycleStep {
     let [node] = nodes else {
@@ -26,7 +26,7 @@ pub fn initialize(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> Lifecyc
     LifecycleStep::Write(Box::new(writes))
 }
 
-/// What a Node still lacks: readiness, a taint's removal, a resource; with the condition's reason and message.
+/// The first thing that a Node still lacks: readiness, a taint's removal, a resource; with the condition's reason and message.
 fn missing(claim: &NodeClaim, node: &Node) -> Option<(ClaimWait, &'static str, String)> {
     if !is_ready(node) {
         return Some((ClaimWait::Ready, "NodeNotReady", "node status is not ready".into()));
@@ -49,7 +49,7 @@ fn missing(claim: &NodeClaim, node: &Node) -> Option<(ClaimWait, &'static str, S
     ))
 }
 
-/// The first resource that the claim requests and the Node has none of.
+/// The first resource that the claim requests and the Node does not have.
 fn unregistered_resource(claim: &NodeClaim, node: &Node) -> Option<String> {
     let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
     let amount = |name: &str, text: &str| parse_amount(name, text).unwrap_or(0);
@@ -60,7 +60,7 @@ fn unregistered_resource(claim: &NodeClaim, node: &Node) -> Option<String> {
         .cloned()
 }
 
-/// Whether the kubelet says Ready.
+/// True if the kubelet says Ready.
 #[must_use]
 pub fn is_ready(node: &Node) -> bool {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();

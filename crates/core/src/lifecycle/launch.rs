@@ -10,24 +10,24 @@ use jiff::Timestamp;
 
 use super::readiness::set_root;
 
-/// What the cloud says of an instance made for a claim.
+/// The cloud's facts about an instance made for a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstanceFacts {
     /// `aws:///<zone>/<instance id>`.
     pub provider_id: String,
-    /// AMI.
+    /// Id of its AMI.
     pub image_id: String,
     /// Labels that the instance defines.
     pub labels: BTreeMap<String, String>,
     /// Annotations that the cloud wants on the claim.
     pub annotations: BTreeMap<String, String>,
-    /// What the instance type has.
+    /// Resources of the instance type.
     pub capacity: ResourceList,
-    /// What of it pods may use.
+    /// The part of the capacity that pods may use.
     pub allocatable: ResourceList,
 }
 
-/// Why a claim is not launched that waits for a ceiling.
+/// Reason of Launched for a claim that waits for a ceiling.
 const HELD: &str = "LaunchHeld";
 /// Longest message of a condition that tells of a failed launch (core spec 1.2).
 const LONGEST_MESSAGE: usize = 300;
@@ -75,7 +75,7 @@ pub fn launch_allowed(claim: &NodeClaim, now: Timestamp) -> NodeClaim {
     if is_held(claim) { with_launched(claim, UNKNOWN, AWAITING_RECONCILIATION, "", now) } else { claim.clone() }
 }
 
-/// Whether a claim waits for a ceiling.
+/// True if a claim waits for a ceiling.
 #[must_use]
 pub fn is_held(claim: &NodeClaim) -> bool {
     let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();

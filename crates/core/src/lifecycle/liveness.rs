@@ -1,4 +1,4 @@
-//! How long a claim may take: five minutes to launch, fifteen to register (core spec 4), and how long it may be without
+//! Time limits of a claim: five minutes to launch, fifteen to register (core spec 4), and the time it may be without
 //! the Node that it registered (docs/decisions/026). How long a Node may be there uninitialized is a setting; upstream has no
 //! time-out for it.
 
@@ -22,7 +22,7 @@ pub const INITIALIZATION: Duration = Duration::from_secs(30 * 60);
 /// Longest time without the Node that it registered.
 pub const NODE: Duration = Duration::from_secs(5 * 60);
 
-/// Which time has run out.
+/// The time limit that has run out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Timeout {
@@ -30,14 +30,14 @@ pub enum Timeout {
     LaunchTimeout,
     /// Not registered in [`REGISTRATION`].
     RegistrationTimeout,
-    /// Its Node is there, and is not ready for pods so long after it registered.
+    /// Its Node is there, and was not ready for pods in its time after it registered.
     InitializationTimeout,
     /// Its Node has been gone for [`NODE`].
     NodeGone,
 }
 
 impl Timeout {
-    /// The reason as metrics say it.
+    /// The reason's name in metrics.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -49,8 +49,8 @@ impl Timeout {
     }
 }
 
-/// What a claim whose Node is there still lacks so long after it registered, in the words of its condition: a taint that
-/// stays, a resource that does not come. `None` while there is time, and for a claim that is initialized or goes.
+/// The thing that a claim whose Node is there still lacks after `limit`, in the words of its condition: a taint that stays, a
+/// resource that does not come. `None` while there is time, and for a claim that is initialized or goes.
 #[must_use]
 pub fn uninitialized(claim: &NodeClaim, limit: Duration, now: Timestamp) -> Option<String> {
     let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
@@ -66,7 +66,7 @@ pub fn uninitialized(claim: &NodeClaim, limit: Duration, now: Timestamp) -> Opti
     Some(lacks.unwrap_or_else(|| "it is not initialized".to_owned()))
 }
 
-/// The time-out that has run out, if one has; `nodeless` is for how long no Node with its provider id has been seen.
+/// The time-out that has run out, if one has; `nodeless` is the time for which no Node with its provider id has been seen.
 #[must_use]
 pub fn expired(claim: &NodeClaim, nodeless: Duration, now: Timestamp) -> Option<Timeout> {
     let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();

@@ -35,7 +35,7 @@ use serde::Serialize;
 pub use creations::Creations;
 pub use liveness::Timeout;
 
-/// What the next step of a claim's life is.
+/// The next step of a claim's life.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LifecycleStep {
     /// Write these, the Node first; then decide again.
@@ -44,13 +44,13 @@ pub enum LifecycleStep {
     Wait(ClaimWait),
     /// Delete the claim: it has had its time.
     GiveUp(Timeout),
-    /// The claim is on its way out; that is the terminator's.
+    /// The claim is being deleted, which is the terminator's work.
     Deleting,
-    /// Initialized: this life has no further stage.
+    /// The claim is initialized: its life has no further stage.
     Settled,
 }
 
-/// Objects as they are to be.
+/// Objects as they are to be written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Writes {
     /// The stage that is passed once these are written, if one is.
@@ -59,7 +59,7 @@ pub struct Writes {
     pub node: Option<Node>,
     /// The claim, metadata and status.
     pub claim: NodeClaim,
-    /// Whether the Node came without the taint that guards it until registration.
+    /// True if the Node came without the taint that guards it until registration.
     pub guard_missing: bool,
 }
 
@@ -75,7 +75,7 @@ pub enum ClaimStage {
     Initialized,
 }
 
-/// What a claim waits for; the reasons of its conditions.
+/// The event that a claim waits for; the reasons of its conditions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimWait {
@@ -99,7 +99,7 @@ pub fn next(claim: &NodeClaim, nodes: &[&Node], nodeless: Duration, now: Timesta
     if claim.metadata.deletion_timestamp.is_some() {
         return LifecycleStep::Deleting;
     }
-    // Its Node is there: it is late where nobody was there to register it, and nothing is wrong with it.
+    // Its Node is there: it is late only because nobody was there to register it, and nothing is wrong with it.
     let registers = stage(claim) == Some(ClaimStage::Launched) && matches!(nodes, [_]);
     if let Some(timeout) = liveness::expired(claim, nodeless, now).filter(|_| !registers) {
         return LifecycleStep::GiveUp(timeout);
@@ -135,7 +135,7 @@ pub fn stage(claim: &NodeClaim) -> Option<ClaimStage> {
     }
 }
 
-/// Whether the claim is not to be planned on: it is being deleted or its instance is.
+/// True if the claim is not to be planned on: it is being deleted or its instance is.
 #[must_use]
 pub fn is_deleting(claim: &NodeClaim) -> bool {
     let terminating = |status: &dovetail_api::v1::NodeClaimStatus| {
@@ -169,7 +169,7 @@ pub(crate) mod fixtures {
         claim
     }
 
-    /// What the cloud answered.
+    /// The cloud's answer in these tests.
     pub fn instance() -> InstanceFacts {
         let amounts = |list: &[(&str, &str)]| {
             list.iter().map(|(name, amount)| ((*name).to_owned(), Quantity((*amount).to_owned()))).collect()

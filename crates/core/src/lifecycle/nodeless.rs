@@ -1,4 +1,4 @@
-//! NodeClaims that have registered and whose Nodes are gone: for how long, and whether one may be given up for it
+//! NodeClaims that have registered and whose Nodes are gone: the time since then, and whether one may be given up for it
 //! (docs/decisions/026). Times are monotonic.
 
 use std::collections::BTreeMap;
@@ -7,44 +7,44 @@ use std::time::Duration;
 use super::liveness::NODE;
 use crate::collection::{WINDOW, bound};
 
-/// What is known of claims without Nodes, by name.
+/// Claims without Nodes, by name, and the time since when.
 #[derive(Clone, Debug, Default)]
 pub struct Nodeless {
     since: BTreeMap<String, Duration>,
-    /// Those that were given up of late, and when.
+    /// Claims that were given up within [`WINDOW`], and the time.
     given_up: BTreeMap<String, Duration>,
-    /// When it was last told that too many are gone.
+    /// Time of the last report that too many are gone.
     reported: Option<Duration>,
 }
 
-/// What is to be done about a claim that has been without its Node for [`NODE`].
+/// The verdict on a claim that has been without its Node for [`NODE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodelessVerdict {
     /// Give it up, if the API server has no such Node.
     GiveUp,
-    /// Not now.
+    /// Do not give it up now.
     Wait,
     /// So many are without their Nodes that the cause may be the list of Nodes: none is given up, and an event says so.
     TooMany {
         /// Claims that are without their Nodes for too long.
         claims: usize,
-        /// How many may be.
+        /// Number of claims that may be.
         bound: usize,
     },
 }
 
 impl Nodeless {
-    /// A claim has no Node now; answers for how long.
+    /// A claim has no Node now; answers the time for which it has had none.
     pub fn lasts(&mut self, claim: &str, now: Duration) -> Duration {
         now.saturating_sub(*self.since.entry(claim.to_owned()).or_insert(now))
     }
 
-    /// It has one, needs none or is gone.
+    /// The claim has a Node, needs none or is gone.
     pub fn ends(&mut self, claim: &str) {
         self.since.remove(claim);
     }
 
-    /// Whether a claim may be given up, of so many that there are. What may be counts as given up.
+    /// Decides whether a claim may be given up; `all` is the number of claims. A claim that may be counts as given up.
     pub fn judge(&mut self, claim: &str, all: usize, now: Duration) -> NodelessVerdict {
         self.given_up.retain(|_, when| now.saturating_sub(*when) < WINDOW);
         let (claims, bound) =
@@ -63,7 +63,7 @@ impl Nodeless {
         NodelessVerdict::GiveUp
     }
 
-    /// It was not given up after all.
+    /// The claim was not given up after all.
     pub fn kept(&mut self, claim: &str) {
         self.given_up.remove(claim);
     }

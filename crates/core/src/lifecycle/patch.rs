@@ -1,12 +1,12 @@
-//! Merge patches of what we own of an object, with the resourceVersion that they rest on: fields that a newer API server
-//! knows and we don't are not lost.
+//! Merge patches of our own fields of an object, with the resourceVersion that they rest on: fields that a newer API server knows
+//! and this release does not are not lost.
 
 use dovetail_api::v1::NodeClaim;
 use k8s_openapi::api::core::v1::Node;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Labels, annotations, finalizers, owners and taints of a Node, from one that is `there` to one that is wanted.
+/// Patch of the labels, annotations, finalizers, owners and taints of a Node, from the one that is `there` to the `wanted` one.
 #[must_use]
 pub fn node(there: &Node, wanted: &Node) -> Value {
     let (before, meta) = (&there.metadata, &wanted.metadata);
@@ -22,7 +22,7 @@ pub fn node(there: &Node, wanted: &Node) -> Value {
     })
 }
 
-/// Labels, annotations and finalizers of a claim, from one that is `there` to one that is wanted.
+/// Patch of the labels, annotations and finalizers of a claim, from the one that is `there` to the `wanted` one.
 #[must_use]
 pub fn claim_metadata(there: &NodeClaim, wanted: &NodeClaim) -> Value {
     let (before, meta) = (&there.metadata, &wanted.metadata);
@@ -34,7 +34,7 @@ pub fn claim_metadata(there: &NodeClaim, wanted: &NodeClaim) -> Value {
     }})
 }
 
-/// A map, or a status, as a merge patch. The patch removes what is there and not wanted; leaving it out would keep it.
+/// A map, or a status, as a merge patch. The patch removes keys that are there and not wanted; leaving them out would keep them.
 #[must_use]
 pub fn map<S: Serialize>(there: Option<&S>, wanted: Option<&S>) -> Value {
     let (there, mut wanted) = (json!(there), json!(wanted));
@@ -46,7 +46,7 @@ pub fn map<S: Serialize>(there: Option<&S>, wanted: Option<&S>) -> Value {
     wanted
 }
 
-/// Status of a claim.
+/// Patch of a claim's status.
 #[must_use]
 pub fn claim_status(claim: &NodeClaim) -> Value {
     json!({"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": claim.status})

@@ -25,21 +25,22 @@ use std::time::Duration;
 use crate::ownership::token;
 pub use claimed::{Claimed, put_token, takes_instance, takes_token};
 
-/// EC2's describes are consistent after this long.
+/// Time after which EC2's describes are consistent.
 pub const CONSISTENT: Duration = Duration::from_secs(60);
-/// How long to look for the instance of an own call without an answer, before repeating it with the same token and parameters.
+/// Time for which the instance of an own call without an answer is looked for, before the call is repeated with the same
+/// token and parameters.
 pub const OWN_LOOK: Duration = Duration::from_secs(10);
 
-/// What a call of the cloud came to.
+/// The result of a call of the cloud.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LaunchCallResult {
     /// An instance, by its id.
     Launched(String),
     /// No offering can be had, or the node class cannot be used.
     NothingToBeHad {
-        /// Why, for counting.
+        /// The reason, as a label of metrics.
         reason: &'static str,
-        /// Whether packing again at once can come out differently: what was refused is known to be unavailable.
+        /// True if packing again at once can come out differently: the refused offerings are known to be unavailable.
         at_once: bool,
     },
     /// Nothing was launched; the same call may succeed later.
@@ -50,16 +51,17 @@ pub enum LaunchCallResult {
     Unknown,
     /// EC2 was asked for something else with this token, which may have launched an instance; it will not be asked again.
     TokenUsed,
-    /// EC2 said neither what it launched nor why it did not: an instance may be there, and the token is answered so again.
+    /// EC2 said neither which instance it launched nor why it did not: an instance may be there, and the token gets the same
+    /// answer again.
     Unsaid,
 }
 
-/// Why a call to the API server has no answer to work with.
+/// The reason that a call to the API server has no answer to work with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApiFailure {
     /// The term is over.
     Deposed,
-    /// The API server will not have it.
+    /// The API server refuses it.
     Refused,
     /// The claim is gone, or another of its name is there.
     Gone,
@@ -72,20 +74,20 @@ pub enum Input {
     Begin,
     /// The claim as created, read or written.
     Claim(Claimed),
-    /// What the cloud is to be asked is put together; or why there is nothing to ask for.
+    /// The request to the cloud is put together; or the reason that there is nothing to ask for.
     Prepared(Result<(), &'static str>),
     /// The cloud was called.
     Called(LaunchCallResult),
-    /// The cloud was asked for living instances with the token, at that moment or later: their ids, the oldest first;
-    /// none: it did not answer, which shows nothing.
+    /// The cloud was asked for living instances with the token, at that moment or later: their ids, the oldest first; `None`
+    /// if it did not answer, which shows nothing.
     Looked(Duration, Option<Vec<String>>),
-    /// A pause, or what cannot come out otherwise, is over.
+    /// A pause is over, or a step that has only one outcome.
     Done,
-    /// The API server did not do it.
+    /// The API server did not do the write or read.
     Failed(ApiFailure),
 }
 
-/// Why there is a pause.
+/// The reason for a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pause {
     /// Before the next look.
@@ -98,7 +100,7 @@ pub enum Pause {
     Attempt,
 }
 
-/// What is to be done now.
+/// The step to take now.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LaunchStep {
     /// Create the claim, in this term.
@@ -107,7 +109,7 @@ pub enum LaunchStep {
     Read,
     /// Write the attempt's token, and the term, on the claim.
     WriteToken(String),
-    /// Put together what the cloud is to be asked with the token.
+    /// Put together the request to the cloud with the token.
     Prepare(String),
     /// Call the cloud with the token, at once.
     Call {
@@ -124,20 +126,20 @@ pub enum LaunchStep {
     WriteInstance {
         /// `i-…`.
         id: String,
-        /// Whether it was found rather than answered.
+        /// True if it was found rather than answered.
         adopted: bool,
     },
     /// Write on the claim that the attempt failed.
     WriteFailure,
     /// Delete the claim, which has no instance, finalizer and all.
     Discard(&'static str),
-    /// Delete the claim; whether it has an instance is the terminator's to find out.
+    /// Delete the claim; the terminator finds out whether it has an instance.
     Remove(&'static str),
-    /// It is over.
+    /// The launch is over.
     End(LaunchEnd),
 }
 
-/// How a launch ended.
+/// The end of a launch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LaunchEnd {
     /// The claim has its instance.
@@ -147,10 +149,10 @@ pub enum LaunchEnd {
     },
     /// There is no claim (any more): its pods are free.
     Lost {
-        /// Whether packing again at once can come out differently.
+        /// True if packing again at once can come out differently.
         at_once: bool,
     },
-    /// The claim is being deleted: its pods are free, and what may have been made for it is the terminator's.
+    /// The claim is being deleted: its pods are free, and the terminator looks for an instance that may have been made for it.
     Deleting,
     /// The API server refuses the write on the claim, or it is unknown whether the claim was created.
     Refused,
@@ -159,7 +161,7 @@ pub enum LaunchEnd {
 }
 
 impl LaunchEnd {
-    /// For counting.
+    /// Its name, as a label of metrics.
     #[must_use]
     pub fn label(&self) -> &'static str {
         match self {
@@ -191,12 +193,12 @@ pub struct Protocol {
     uid: String,
     /// Number of the attempt, and of the call in it.
     number: (u32, u32),
-    /// Whether a call of the attempt may have launched an instance.
+    /// True if a call of the attempt may have launched an instance.
     unsure: bool,
     doing: Doing,
 }
 
-/// What the last step was.
+/// The last step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Doing {
     Begin { fresh: bool },
@@ -221,31 +223,31 @@ enum Doing {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Looking {
     token: String,
-    /// Since when.
+    /// Time at which the look began. Monotonic.
     begun: Duration,
-    /// What is done when there is none.
+    /// The step to take if there is none.
     then: Then,
 }
 
-/// What follows when no instance is found.
+/// The step that follows if no instance is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Then {
     /// The call was this launch's own: it is made again.
     Call,
-    /// It was not: the next attempt is made.
+    /// The call was another's: the next attempt is made.
     Attempt,
-    /// It was, and will fail: the attempt has failed.
+    /// The call was this launch's own, and will fail: the attempt has failed.
     Fail,
 }
 
 impl Protocol {
-    /// Of a claim that is to be created, or of one that is there.
+    /// A launch for a claim that is to be created (`fresh`), or that is there.
     #[must_use]
     pub fn new(fresh: bool) -> Self {
         Self { uid: String::new(), number: (1, 0), unsure: false, doing: Doing::Begin { fresh } }
     }
 
-    /// The next step. `now` is of the monotonic clock, `acts` whether the term's deadline is still to come.
+    /// The next step. `now` is of the monotonic clock, `acts` is true if the term's deadline is still to come.
     pub fn step(&mut self, input: Input, now: Duration, acts: bool) -> LaunchStep {
         let (doing, step) = self.next(input, now, acts);
         self.doing = doing;
@@ -273,7 +275,7 @@ impl Protocol {
             (Doing::RestBeforeAttempt, Input::Done) => self.write_token(),
             (Doing::Look(looking), Input::Looked(asked, found)) => self.looked(looking, asked, found, acts),
             (Doing::Look(looking), Input::Done) => look_for(looking),
-            // If it has got another meanwhile it keeps that: this one is an orphan.
+            // If the claim has got another instance meanwhile it keeps that: this one is an orphan.
             (Doing::WriteInstance, Input::Claim(claim)) => over(LaunchEnd::Launched { uid: claim.uid }),
             (Doing::Discard { at_once }, Input::Done) => over(LaunchEnd::Lost { at_once }),
             (Doing::ReadRefused, Input::Claim(claim)) if claim.deleting => over(LaunchEnd::Deleting),
@@ -285,7 +287,7 @@ impl Protocol {
             (Doing::Create | Doing::Remove, Input::Failed(why)) => over(why.into()),
             (_, Input::Failed(ApiFailure::Refused)) => (Doing::ReadRefused, LaunchStep::Read),
             (_, Input::Failed(ApiFailure::Gone)) => over(LOST),
-            // Nothing else follows from the steps: whoever answers something else gets no instance from it.
+            // No other input follows from the steps: a wrong answer never leads to an instance.
             _ => over(LOST),
         }
     }
@@ -359,7 +361,7 @@ impl Protocol {
             return if acts { (Doing::Look(looking), LaunchStep::Rest(Pause::Look)) } else { over(LaunchEnd::Deposed) };
         }
         match looking.then {
-            // Ever longer: what is not answered once may never be.
+            // The pauses grow: a call that is not answered once may never be.
             Then::Call => (Doing::RestBeforeCall, LaunchStep::Rest(Pause::Call)),
             Then::Fail => (Doing::WriteFailure, LaunchStep::WriteFailure),
             Then::Attempt => {

@@ -1,4 +1,4 @@
-//! The root condition of a kind: what its dependents make of it.
+//! The root condition of a kind, computed from its dependents.
 
 use dovetail_api::names::conditions::{
     FALSE, INITIALIZED, LAUNCHED, NODE_CLASS_READY, READY, RECONCILING_DEPENDENTS, REGISTERED, TRUE,
@@ -8,9 +8,9 @@ use dovetail_api::v1::{NewCondition, condition, condition_status, set_condition}
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-/// What a NodeClaim's Ready rests on.
+/// Conditions on which a NodeClaim's Ready rests.
 pub const OF_CLAIM: [&str; 3] = [LAUNCHED, REGISTERED, INITIALIZED];
-/// What a NodePool's Ready rests on.
+/// Conditions on which a NodePool's Ready rests.
 pub const OF_POOL: [&str; 2] = [VALIDATION_SUCCEEDED, NODE_CLASS_READY];
 
 /// Sets a NodeClaim's Ready from its three stages.
@@ -39,18 +39,18 @@ pub fn set_root_of(
     set_condition(conditions, NewCondition::new(READY, status).because(reason, &message), generation, now)
 }
 
-/// Why an object is not Ready: its conditions that its Ready names, but for those that only sum up others.
+/// The causes of an object that is not Ready: the conditions that its Ready names, without those that only sum up others.
 pub fn roots(conditions: &[Condition]) -> impl Iterator<Item = &Condition> {
     const SUM: &str = "DependenciesNotReady";
     let ready = condition(conditions, READY);
-    // What is merely said, such as what is not implemented, keeps nothing from being Ready.
+    // Conditions that only inform, such as of a field that is not implemented, keep nothing from being Ready.
     let is_named = move |one: &&Condition| {
         ready.is_some_and(|ready| ready.message.split(", ").any(|each| each.split('=').next() == Some(&one.type_)))
     };
     conditions.iter().filter(|one| one.type_ != READY && one.status != TRUE && one.reason != SUM).filter(is_named)
 }
 
-/// The same in words, each condition with its message; what Ready itself says where it names none.
+/// The causes ([`roots`]) in words, each condition with its message; the message of Ready itself if it names none.
 pub fn why(conditions: &[Condition]) -> String {
     let each: Vec<String> =
         roots(conditions).map(|one| format!("{}={} ({})", one.type_, one.status, one.message)).collect();

@@ -1,4 +1,5 @@
-//! Second stage: the one Node with the claim's provider id gets what the claim says, and loses the guard taint.
+//! Second stage: the one Node with the claim's provider id gets the claim's labels, annotations and taints, and loses the
+//! guard taint.
 
 use dovetail_api::names::conditions::{FALSE, REGISTERED, TRUE, UNKNOWN};
 use dovetail_api::names::{TERMINATION_FINALIZER, labels, taints};
@@ -32,8 +33,8 @@ pub fn register(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> Lifecycle
     }
 }
 
-/// What a claim that has registered writes on its Node when that is not as registration has left it: one out of a backup, or one
-/// that a kubelet has made anew, is guarded for ever otherwise, and pods are planned on it.
+/// The writes on the Node of a registered claim if it is not as registration has left it: a Node out of a backup, or one that
+/// a kubelet has made anew, would otherwise be guarded for ever, and pods are planned on it.
 #[must_use]
 pub fn let_in_again(claim: &NodeClaim, nodes: &[&Node], passed: ClaimStage) -> Option<LifecycleStep> {
     let [node] = nodes else { return None };
@@ -51,7 +52,7 @@ pub fn let_in_again(claim: &NodeClaim, nodes: &[&Node], passed: ClaimStage) -> O
         again.metadata.labels.get_or_insert_default().insert(labels::INITIALIZED.into(), "true".into());
     }
     if passed == ClaimStage::Initialized {
-        // Those of its start have been taken off by their owners, who do not come again.
+        // Startup taints have been taken off by their owners, which do not come again.
         let starts = |taint: &Taint| {
             claim.spec.startup_taints.iter().any(|own| own.key == taint.key && own.effect == taint.effect)
         };
@@ -92,7 +93,7 @@ pub fn synced(node: &Node, claim: &NodeClaim) -> Node {
     node
 }
 
-/// Adds those that are not there yet, by key and effect.
+/// Adds the taints that are not there yet, by key and effect.
 fn merge<'a>(into: &mut Vec<Taint>, taints: impl Iterator<Item = &'a Taint>) {
     for taint in taints {
         if !into.iter().any(|known| known.key == taint.key && known.effect == taint.effect) {

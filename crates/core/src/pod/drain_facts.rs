@@ -1,4 +1,4 @@
-//! What draining has to know of a pod beyond what scheduling does.
+//! Facts about a pod that draining needs beyond those of scheduling.
 
 use dovetail_api::names::annotations::{MOVE, MOVE_ROLLOUT};
 use jiff::Timestamp;
@@ -10,13 +10,13 @@ const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 /// The order, the time and the volumes by which the pod goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DrainFacts {
-    /// Whether its priority class is one of the system's.
+    /// True if its priority class is one of the system's.
     pub critical: bool,
-    /// When it is to be gone, once it is being deleted.
+    /// Time by which it is to be gone, once it is being deleted.
     pub deletion: Option<Timestamp>,
     /// Names of the PersistentVolumeClaims that it mounts.
     pub volume_claims: Vec<String>,
-    /// Of a pod that asks to be moved by a rollout the name of its ReplicaSet.
+    /// Name of its ReplicaSet, if it asks to be moved by a rollout.
     pub rollout: Option<String>,
 }
 

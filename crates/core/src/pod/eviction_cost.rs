@@ -1,7 +1,7 @@
-//! What disrupting costs (core spec 5.4).
+//! The cost of disruption (core spec 5.4).
 
-/// What a pod's eviction costs: 1, more with its deletion cost and its priority, from -10 to 10. A deletion cost that is
-/// no number counts as none.
+/// The cost of a pod's eviction: 1, more with its deletion cost and its priority, from -10 to 10. A deletion cost that is no
+/// number counts as none.
 #[must_use]
 pub fn eviction_cost(deletion_cost: Option<&String>, priority: i32) -> f64 {
     let deletion_cost = deletion_cost.and_then(|text| text.parse::<i32>().ok()).unwrap_or(0);

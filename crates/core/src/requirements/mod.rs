@@ -1,4 +1,4 @@
-//! The requirement algebra: which values a node's labels may take (spec core 3.5).
+//! The requirement algebra: the values that a node's labels may take (spec core 3.5).
 
 mod requirement;
 mod written;
@@ -16,7 +16,7 @@ use crate::labels;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirements(BTreeMap<String, Requirement>);
 
-/// Why two sets of requirements exclude each other.
+/// The reason that two sets of requirements exclude each other.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Incompatible {
     /// A key that the node will not have.
@@ -32,9 +32,9 @@ pub enum Incompatible {
     Conflict {
         /// The key on which they differ.
         key: String,
-        /// What was asked for.
+        /// The requirement that is asked for.
         wanted: String,
-        /// What there is.
+        /// The requirement that the node offers.
         offered: String,
     },
 }
@@ -46,7 +46,7 @@ impl Requirements {
         Self::default()
     }
 
-    /// Reads what was written.
+    /// Reads written requirements.
     ///
     /// # Errors
     /// [`RequirementError`] for the first requirement that makes no sense.
@@ -60,7 +60,7 @@ impl Requirements {
         Ok(all)
     }
 
-    /// What a node with these labels is, or what a node selector asks for.
+    /// Exact values: the labels of a node, or the demands of a node selector.
     #[must_use]
     pub fn from_labels(labels: &BTreeMap<String, String>) -> Self {
         let mut all = Self::new();
@@ -104,19 +104,19 @@ impl Requirements {
         self.0.iter().map(|(key, requirement)| (key.as_str(), requirement))
     }
 
-    /// On how many keys there are any.
+    /// Number of keys with a requirement.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether nothing is required.
+    /// True if nothing is required.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether keys that both have can be satisfied together; two that may be absent always can.
+    /// Checks that keys that both have can be satisfied together; two that may be absent always can.
     ///
     /// # Errors
     /// [`Incompatible::Conflict`] on the first key in order that cannot.
@@ -135,8 +135,8 @@ impl Requirements {
         Ok(())
     }
 
-    /// Whether a node that is `self` may satisfy `wanted`: its keys are defined here, allowed to be undefined, or
-    /// may be absent, and [`Self::intersects`] holds.
+    /// Checks that a node with the requirements `self` may satisfy `wanted`: its keys are defined here, allowed to be
+    /// undefined, or may be absent, and [`Self::intersects`] holds.
     ///
     /// # Errors
     /// [`Incompatible`] on the first key that stands in the way.
@@ -151,7 +151,7 @@ impl Requirements {
         self.intersects(wanted)
     }
 
-    /// Writes all of it back, in order of key.
+    /// Writes all requirements, in order of key.
     #[must_use]
     pub fn to_written(&self) -> Vec<NodeSelectorRequirement> {
         let mut out = Vec::with_capacity(self.0.len());
@@ -179,7 +179,7 @@ pub fn describe(key: &str, requirement: &Requirement) -> String {
     written.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
 }
 
-/// The known key that `key` was probably meant to be: the same name in another domain, or within an edit or a few.
+/// The known key that `key` was probably meant to be: the same name in another domain, or one within a few edits.
 #[must_use]
 pub fn likely_typo<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let name = |key: &'a str| key.rsplit('/').next().unwrap_or(key);
@@ -195,7 +195,7 @@ pub fn likely_typo<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> O
         .map(|(_, other)| other.to_owned())
 }
 
-/// Levenshtein distance, or more than any typo for texts of very different or absurd length.
+/// Levenshtein distance; `usize::MAX` for texts of very different or absurd length.
 fn edits(a: &str, b: &str) -> usize {
     if a.len().abs_diff(b.len()) > 3 || a.len() > 253 {
         return usize::MAX;

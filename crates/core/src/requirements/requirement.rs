@@ -1,4 +1,4 @@
-//! What one label key may be: a set of values or all but a set, within bounds.
+//! The requirement on one label key: a set of values or all but a set, within bounds.
 
 use std::collections::BTreeSet;
 
@@ -8,21 +8,21 @@ use crate::labels::NODE_NAME_FIELD;
 
 use super::written::{NodeSelectorRequirement, Operator, RequirementError};
 
-/// Whether a label can have the value; nodes' own names, which `matchFields` speak of, may be longer.
+/// True if a label can have the value; nodes' own names, to which `matchFields` refer, may be longer.
 fn is_possible(key: &str, value: &str) -> bool {
     key == NODE_NAME_FIELD || is_label_value(value)
 }
 
-/// The values that one key may take (spec core 3.5). Either exactly `values`, or, as a complement, everything but
-/// `values`, within the inclusive bounds. The empty set means that the label must not be there, or, if something else
-/// asked for it to be there (`present`), that nothing will do.
+/// The values that one key may take (spec core 3.5). Either exactly `values`, or, as a complement, everything but `values`,
+/// within the inclusive bounds. The empty set means that the label must not be there, or, if something else asked for it to
+/// be there (`present`), that no node will do.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirement {
     complement: bool,
     values: BTreeSet<String>,
     gte: Option<i64>,
     lte: Option<i64>,
-    /// Whether a node without the label is out: any operator but `NotIn` and `DoesNotExist` has been applied.
+    /// True if a node without the label is out: any operator but `NotIn` and `DoesNotExist` has been applied.
     present: bool,
     min_values: Option<u32>,
 }
@@ -46,7 +46,7 @@ impl Requirement {
         Self { complement: false, values: values.into_iter().map(Into::into).collect(), ..Self::exists() }
     }
 
-    /// Reads what was written.
+    /// Reads a written requirement.
     ///
     /// # Errors
     /// [`RequirementError`] when the values do not suit the operator.
@@ -109,25 +109,25 @@ impl Requirement {
         Ok(Self { gte, lte, ..Self::exists() })
     }
 
-    /// Whether a label with this value satisfies the requirement.
+    /// True if a label with this value satisfies the requirement.
     #[must_use]
     pub fn has(&self, value: &str) -> bool {
         self.values.contains(value) != self.complement && self.within(value)
     }
 
-    /// Whether no value satisfies it: the label must not be there, if [`Self::allows_absence`].
+    /// True if no value satisfies it: the label must not be there, if [`Self::allows_absence`].
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.complement && self.values.is_empty()
     }
 
-    /// Whether a node without the label satisfies it: `NotIn` and `DoesNotExist`, and nothing else besides.
+    /// True if a node without the label satisfies it: only `NotIn` and `DoesNotExist` have been applied.
     #[must_use]
     pub fn allows_absence(&self) -> bool {
         !self.present
     }
 
-    /// What both allow. `minValues` becomes the larger one.
+    /// The values that both allow. `minValues` becomes the larger one.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
         let gte = self.gte.max(other.gte);
@@ -150,7 +150,7 @@ impl Requirement {
         };
         let complement = self.complement && other.complement;
         let bounds = Self { complement: true, values: BTreeSet::new(), gte, lte, present, min_values };
-        // Values outside the bounds say nothing; a concrete set needs no bounds any more.
+        // Values outside the bounds have no effect; a concrete set needs no bounds any more.
         let values = values.into_iter().filter(|value| bounds.within(value)).collect();
         if complement {
             Self { values, ..bounds }
@@ -159,7 +159,7 @@ impl Requirement {
         }
     }
 
-    /// Whether any value satisfies both.
+    /// True if any value satisfies both.
     #[must_use]
     pub fn intersects(&self, other: &Self) -> bool {
         match (self.complement, other.complement) {
@@ -173,7 +173,7 @@ impl Requirement {
         }
     }
 
-    /// Whether the bounds of a complement leave an integer that is not excluded.
+    /// True if the bounds of a complement leave an integer that is not excluded.
     fn within_gap(&self) -> bool {
         let (Some(least), Some(most)) = (self.gte, self.lte) else {
             return true;
@@ -191,7 +191,7 @@ impl Requirement {
             .is_ok_and(|value| self.gte.is_none_or(|least| value >= least) && self.lte.is_none_or(|most| value <= most))
     }
 
-    /// The operator that says most of it; a bounded requirement is `Gte` or `Lte`.
+    /// The operator that describes it best; a bounded requirement is `Gte` or `Lte`.
     #[must_use]
     pub fn operator(&self) -> Operator {
         match (self.complement, self.values.is_empty()) {
@@ -215,7 +215,7 @@ impl Requirement {
         if self.complement || self.values.len() != 1 { None } else { self.values.first().map(String::as_str) }
     }
 
-    /// Whether everything but `values` is meant.
+    /// True if everything but `values` is meant.
     #[must_use]
     pub fn is_complement(&self) -> bool {
         self.complement
@@ -227,27 +227,27 @@ impl Requirement {
         (self.gte, self.lte)
     }
 
-    /// How many distinct values the instance types kept must offer.
+    /// Number of distinct values that the remaining instance types must offer.
     #[must_use]
     pub fn min_values(&self) -> Option<u32> {
         self.min_values
     }
 
-    /// The same without a demand for distinct values.
+    /// The requirement without a demand for distinct values.
     #[must_use]
     pub fn without_min_values(mut self) -> Self {
         self.min_values = None;
         self
     }
 
-    /// The same with another demand for distinct values.
+    /// The requirement with another demand for distinct values.
     #[must_use]
     pub fn with_min_values(mut self, least: u32) -> Self {
         self.min_values = Some(least);
         self
     }
 
-    /// Writes it back: both bounds give `Gte` and `Lte`, and excluded values within them a `NotIn` besides.
+    /// Writes the requirement: both bounds give `Gte` and `Lte`, and excluded values within them a `NotIn` besides.
     pub fn to_written(&self, key: &str, out: &mut Vec<NodeSelectorRequirement>) {
         let first = out.len();
         let mut push = |operator, values: Vec<String>| {

@@ -1,19 +1,19 @@
-//! What can be seen of a side: nodes that come and go, pods that wait and get their places.
+//! Observable facts about a side: nodes that come and go, pods that wait and get their places.
 
 use serde::Serialize;
 
-/// Who did something.
+/// One of the two provisioners that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Side {
     /// The provisioner that runs in the cluster.
     Active,
-    /// We, had we run there.
+    /// Dovetail, as if it had run there.
     Shadow,
 }
 
 impl Side {
-    /// As a label of metrics.
+    /// Its name, as a label of metrics.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -31,32 +31,32 @@ pub struct ShadowNode {
     pub claim: String,
     /// Name of its NodePool.
     pub node_pool: String,
-    /// `m5.large`.
+    /// Instance type, such as `m5.large`.
     pub instance_type: String,
-    /// `us-east-1a`.
+    /// Zone, such as `us-east-1a`.
     pub zone: String,
     /// `spot`, `on-demand` or `reserved`.
     pub capacity_type: String,
-    /// $/h; none where no price is known.
+    /// Price in $/h; `None` if no price is known.
     pub price_per_hour: Option<f64>,
-    /// How many pods it was launched for, those of DaemonSets among them; none where its NodeClaim does not say.
+    /// Number of pods that it was launched for, those of DaemonSets among them; `None` if its NodeClaim does not say.
     pub pods: Option<u64>,
-    /// How many instance types it could have been.
+    /// Number of instance types that it could have been.
     pub options: usize,
-    /// There when the shadow began: launched by neither side.
+    /// True if it was there when the shadow began: launched by neither side.
     pub before: bool,
 }
 
-/// One thing that was seen of a side.
+/// One fact about a side.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact {
     /// A node was launched, or is there from before.
     Launched(ShadowNode),
-    /// A node is about to go, and why.
+    /// A node is about to go, with the reason.
     Leaves {
         /// Name of its NodeClaim.
         claim: String,
-        /// As Karpenter words it: `Empty`, `Underutilized`, …
+        /// The reason in Karpenter's words: `Empty`, `Underutilized`, …
         reason: String,
     },
     /// A node is gone, and no longer paid for.
@@ -88,16 +88,16 @@ pub enum Fact {
     },
 }
 
-/// What a side has decided, as a fact shows it for the first time.
+/// A decision of a side, as a fact shows it for the first time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SideDecision {
     /// To launch a node.
     Launch(ShadowNode),
     /// To remove a node.
     Remove {
-        /// Which.
+        /// The node.
         machine: ShadowNode,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

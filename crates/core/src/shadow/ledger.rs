@@ -19,18 +19,18 @@ struct Open {
     leaves: bool,
 }
 
-/// What is known of one side.
+/// Running totals of one side.
 #[derive(Clone, Debug, Default)]
 struct Book {
     machines: BTreeMap<String, Open>,
-    /// What nodes that are gone have cost, $.
+    /// Cost of the nodes that are gone, $.
     cost: f64,
     launched: usize,
     removed: BTreeMap<String, usize>,
-    /// Since when pods wait.
+    /// Time since which each waiting pod waits.
     waiting: BTreeMap<String, Timestamp>,
     placed: usize,
-    /// Of pods that wait no longer.
+    /// Seconds of waiting of the pods that wait no longer.
     pending_seconds: f64,
     seconds_to_launch: f64,
     longest: f64,
@@ -39,7 +39,7 @@ struct Book {
     evictions: usize,
 }
 
-/// What was seen of both sides since it began.
+/// Totals of both sides since the shadow began.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     began: Timestamp,
@@ -49,7 +49,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Nothing seen yet. Launches and removals of both sides that follow each other within `window` are one round: the longest
+    /// An empty ledger. Launches and removals of both sides that follow each other within `window` are one round: the longest
     /// batch window of either side, as the same pods may be answered at its beginning here and at its end there.
     #[must_use]
     pub fn new(began: Timestamp, window: SignedDuration) -> Self {
@@ -67,7 +67,7 @@ impl Ledger {
         decision
     }
 
-    /// What has come of it until now.
+    /// The report on both sides until now.
     #[must_use]
     pub fn report(&self, now: Timestamp) -> ShadowReport {
         let totals = |book: &Book| book.totals(now);
@@ -126,7 +126,7 @@ impl Book {
     }
 
     fn gone(&mut self, claim: &str, at: Timestamp) -> Option<SideDecision> {
-        // A node may go without anybody having seen it about to.
+        // A node may go without having been seen about to go.
         let decision = self.leaves(claim, UNKNOWN.to_owned());
         if let Some(open) = self.machines.remove(claim) {
             self.cost += open.cost(at);
@@ -142,7 +142,7 @@ impl Book {
         self.seconds_to_launch += launched.map_or(0.0, |launched| seconds(since, launched).min(waited));
     }
 
-    /// A pod waits no longer. Answers since when it did, and for how many seconds.
+    /// A pod waits no longer. Answers the time since when it did, and the seconds.
     fn settle(&mut self, pod: &str, at: Timestamp) -> Option<(Timestamp, f64)> {
         let since = self.waiting.remove(pod)?;
         let waited = seconds(since, at);
@@ -172,13 +172,13 @@ impl Book {
 }
 
 impl Open {
-    /// What it has cost until then, $.
+    /// Its cost until then, $.
     fn cost(&self, until: Timestamp) -> f64 {
         self.machine.price_per_hour.unwrap_or_default() * seconds(self.since, until) / 3600.0
     }
 }
 
-/// From one time to a later one; zero where the clock was set back.
+/// Seconds from one time to a later one; zero if the clock was set back.
 fn seconds(from: Timestamp, to: Timestamp) -> f64 {
     to.duration_since(from).as_secs_f64().max(0.0)
 }

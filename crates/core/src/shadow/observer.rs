@@ -1,5 +1,5 @@
-//! Facts, read off NodeClaims and pods as the API server shows them. Nothing of an object is required: what it does not say is
-//! not known.
+//! Facts, read off NodeClaims and pods as the API server shows them. No field of an object is required: an absent one is not
+//! known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,12 +11,12 @@ use super::fact::{Fact, ShadowNode};
 /// $/h by instance type, zone and capacity type.
 pub type PriceLookup<'a> = &'a dyn Fn(&str, &str, &str) -> Option<f64>;
 
-/// What is remembered of the objects of one side.
+/// Memory of the objects of one side.
 #[derive(Clone, Debug, Default)]
 pub struct Observer {
-    /// NodeClaims of which the launch has been told, and those that are there and not launched.
+    /// NodeClaims: true for those whose launch has been reported, false for those that are there and not launched.
     claims: BTreeMap<String, bool>,
-    /// By Node's name its NodeClaim.
+    /// NodeClaims by the name of their Node.
     nodes: BTreeMap<String, String>,
     /// Pods that are followed.
     pods: BTreeSet<String>,
@@ -52,7 +52,7 @@ impl Observer {
         launched.then(|| Fact::Gone { claim: name.to_owned() }).into_iter().collect()
     }
 
-    /// NodeClaims that are there no longer, where these are all that there are.
+    /// NodeClaims that are there no longer; `there` are all that the API server has.
     #[must_use]
     pub fn missed_claims(&self, there: &BTreeSet<String>) -> Vec<String> {
         self.claims.keys().filter(|name| !there.contains(*name)).cloned().collect()
@@ -78,7 +78,7 @@ impl Observer {
         } else if !deleting && !finished && !gated {
             facts.push(Fact::Waits { pod: name });
         } else if finished && known && facts.is_empty() {
-            // It ends without ever having had a node: it no longer waits.
+            // It has ended without ever having had a node: it no longer waits.
             self.pods.remove(&name);
             facts.push(Fact::Ended { pod: name });
         }
@@ -91,7 +91,7 @@ impl Observer {
         self.pods.remove(&pod).then_some(Fact::Ended { pod }).into_iter().collect()
     }
 
-    /// Pods that are there no longer, as `namespace` and `name`, where these are all that there are.
+    /// Pods that are there no longer, as `namespace` and `name`; `there` are all that the API server has.
     #[must_use]
     pub fn missed_pods(&self, there: &BTreeSet<String>) -> Vec<(String, String)> {
         let missed = self.pods.iter().filter(|pod| !there.contains(*pod));
@@ -99,14 +99,14 @@ impl Observer {
     }
 }
 
-/// Whether a pod is one of a DaemonSet or of the kubelet's own.
+/// True if a pod is one of a DaemonSet or of the kubelet's own.
 #[must_use]
 pub fn goes_with_its_node(pod: &Value) -> bool {
     let owners = pod["metadata"]["ownerReferences"].as_array();
     owners.into_iter().flatten().any(|owner| matches!(text(owner, &["kind"]), "DaemonSet" | "Node"))
 }
 
-/// Whether the API server has granted its eviction.
+/// True if the API server has granted its eviction.
 fn is_evicted(pod: &Value) -> bool {
     let all = pod["status"]["conditions"].as_array();
     all.into_iter().flatten().any(|one| {
@@ -134,12 +134,12 @@ fn machine(claim: &Value, before: bool, prices: PriceLookup<'_>) -> ShadowNode {
     }
 }
 
-/// Why a NodeClaim goes: as its condition says, or the annotation of one that Dovetail ends.
+/// The reason that a NodeClaim goes: that of its condition, or of the annotation if Dovetail ends it.
 fn reason(claim: &Value) -> String {
     let all = claim["status"]["conditions"].as_array();
     let of_condition = all.into_iter().flatten().find(|one| one["type"] == conditions::DISRUPTION_REASON);
     let of_condition = of_condition.map(|one| text(one, &["reason"])).filter(|reason| !reason.is_empty());
-    // A reason, and when.
+    // The annotation has a reason and a time.
     let annotation = text(claim, &["metadata", "annotations", annotations::END_REASON]);
     let annotation = annotation.split(' ').next().unwrap_or_default();
     match (of_condition, annotation) {

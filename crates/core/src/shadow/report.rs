@@ -8,42 +8,42 @@ use serde::Serialize;
 
 use super::rounds::{Round, RoundVerdict, Rounds};
 
-/// How many of the latest rounds a person is shown.
+/// Number of the latest rounds that the text shows.
 const SHOWN: usize = 20;
 
-/// What one side comes to.
+/// Totals of one side.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SideTotals {
     /// Nodes of NodePools now.
     pub nodes: usize,
-    /// What they cost now, $/h.
+    /// Their cost now, $/h.
     pub cost_per_hour: f64,
-    /// What nodes have cost since the beginning, $.
+    /// Cost of nodes since the beginning, $.
     pub cost: f64,
-    /// Nodes now of which no price is known.
+    /// Nodes now without a known price.
     pub unpriced: usize,
     /// Nodes launched.
     pub launched: usize,
     /// Nodes that were told to go, or went.
     pub removed: usize,
-    /// By why.
+    /// Removed nodes by reason.
     pub removed_by_reason: BTreeMap<String, usize>,
     /// Pods that waited and have got a node.
     pub pods_placed: usize,
     /// Pods that wait now.
     pub pods_waiting: usize,
-    /// For how long pods have waited, all together.
+    /// Seconds that pods have waited, all together.
     pub pending_seconds: f64,
-    /// For how long pods that have got a node waited until that node was launched, all together.
+    /// Seconds that pods that have got a node waited until that node was launched, all together.
     pub seconds_to_launch: f64,
-    /// For how long one pod has waited at most.
+    /// Longest wait of one pod, seconds.
     pub longest_pending_seconds: f64,
     /// Pods evicted.
     pub evictions: usize,
 }
 
-/// What would have been different: the shadow less the active.
+/// The difference: the shadow less the active side.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
@@ -61,39 +61,39 @@ pub struct Difference {
     pub evictions: i64,
 }
 
-/// What was done, and what would have been done.
+/// The totals of both sides, and their rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShadowReport {
-    /// When the shadow began.
+    /// Time at which the shadow began.
     pub began: Timestamp,
-    /// When it was asked.
+    /// Time of the report.
     pub now: Timestamp,
     /// Seconds between the two.
     pub seconds: f64,
-    /// Seconds within which launches and removals count as answers to the same thing.
+    /// Seconds within which launches and removals count as answers to the same pods.
     pub window_seconds: f64,
-    /// What was done.
+    /// Totals of the active side.
     pub active: SideTotals,
-    /// What would have been done.
+    /// Totals of the shadow.
     pub shadow: SideTotals,
     /// The shadow less the active.
     pub difference: Difference,
-    /// How many rounds came out how, those among them that are no longer listed.
+    /// Number of rounds by verdict, those included that are no longer listed.
     pub verdicts: BTreeMap<RoundVerdict, usize>,
     /// The latest rounds.
     pub rounds: Vec<RoundResult>,
-    /// What keeps the report from being whole.
+    /// Gaps in the report, for people.
     pub notes: Vec<String>,
 }
 
-/// A round, and how it came out.
+/// A round and its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RoundResult {
-    /// What was done in it.
+    /// The moves of both sides in it.
     #[serde(flatten)]
     pub round: Round,
-    /// How it came out for us.
+    /// The verdict from the shadow's side.
     pub verdict: RoundVerdict,
 }
 

@@ -1,4 +1,4 @@
-//! What both sides did within a batch window of each other, side by side.
+//! Rounds: moves of both sides within a batch window of each other, side by side.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,29 +7,29 @@ use serde::Serialize;
 
 use super::fact::{ShadowNode, Side};
 
-/// How many of the latest rounds are kept.
+/// Number of the latest rounds that are kept.
 const MOST_KEPT: usize = 500;
-/// Prices that differ by less are the same, $/h.
+/// Difference in $/h below which prices count as the same.
 const SAME_PRICE: f64 = 1e-6;
 
-/// What one side did in a round.
+/// Moves of one side in a round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoundMoves {
     /// Nodes launched.
     pub launched: usize,
-    /// What these cost, $/h.
+    /// Price of these, $/h.
     pub launched_per_hour: f64,
-    /// How many of each instance type, zone left out.
+    /// Number of nodes of each instance type, zone left out.
     pub types: BTreeMap<String, usize>,
     /// Nodes that were told to go.
     pub removed: usize,
-    /// What these had cost, $/h.
+    /// Price of these, $/h.
     pub removed_per_hour: f64,
 }
 
 impl RoundMoves {
-    /// What the bill rises by, $/h.
+    /// Rise of the bill, $/h.
     fn rise(&self) -> f64 {
         self.launched_per_hour - self.removed_per_hour
     }
@@ -39,36 +39,36 @@ impl RoundMoves {
     }
 }
 
-/// How a round came out for us.
+/// The verdict on a round from the shadow's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RoundVerdict {
     /// The same types launched, as many removed, at the same price.
     Same,
-    /// Something else, for the same price.
+    /// Other moves, at the same price.
     Otherwise,
-    /// Our bill rises less, or falls further.
+    /// The shadow's bill rises less, or falls further.
     Cheaper,
-    /// It rises more, or falls less.
+    /// The shadow's bill rises more, or falls less.
     Dearer,
 }
 
-/// What both sides did within a batch window of each other.
+/// Moves of both sides within a batch window of each other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Round {
-    /// When its first node was launched or told to go.
+    /// Time at which its first node was launched or told to go.
     pub from: Timestamp,
-    /// When its latest was.
+    /// Time of its latest move.
     pub until: Timestamp,
-    /// What was done.
+    /// Moves of the active side.
     pub active: RoundMoves,
-    /// What we would have done.
+    /// Moves of the shadow.
     pub shadow: RoundMoves,
 }
 
 impl Round {
-    /// How it came out for us.
+    /// The verdict from the shadow's side.
     #[must_use]
     pub fn verdict(&self) -> RoundVerdict {
         let more = self.shadow.rise() - self.active.rise();
@@ -81,7 +81,7 @@ impl Round {
         }
     }
 
-    /// Whether both sides did something.
+    /// True if both sides made a move.
     #[must_use]
     pub fn is_of_both(&self) -> bool {
         !self.active.is_none() && !self.shadow.is_none()
@@ -93,7 +93,7 @@ impl Round {
 pub(super) struct Rounds {
     window: SignedDuration,
     kept: VecDeque<Round>,
-    /// How those that are no longer kept came out.
+    /// Verdicts on the rounds that are no longer kept.
     dropped: BTreeMap<RoundVerdict, usize>,
 }
 
@@ -110,7 +110,7 @@ impl Rounds {
         self.kept.iter()
     }
 
-    /// How many came out how.
+    /// Number of rounds by verdict.
     pub fn verdicts(&self) -> BTreeMap<RoundVerdict, usize> {
         let mut all = self.dropped.clone();
         for round in &self.kept {
@@ -132,7 +132,7 @@ impl Rounds {
         moves.removed_per_hour += machine.price_per_hour.unwrap_or_default();
     }
 
-    /// What a side does at that time: in the latest round, unless that is over for longer than a window.
+    /// The moves of a side at that time: in the latest round, unless that has been over for longer than a window.
     fn moves(&mut self, side: Side, at: Timestamp) -> &mut RoundMoves {
         let open = self.kept.back().is_some_and(|round| at.duration_since(round.until) <= self.window);
         if !open && self.kept.len() >= MOST_KEPT {

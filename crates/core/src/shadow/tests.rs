@@ -231,7 +231,7 @@ proptest! {
             now += later;
             once.record(Side::Active, at(now), fact.clone());
             twice.record(Side::Active, at(now), fact.clone());
-            // What is gone may come again under its name.
+            // A node that is gone may come again under its name.
             if !matches!(fact, Fact::Placed { .. }) {
                 twice.record(Side::Active, at(now), fact);
             }

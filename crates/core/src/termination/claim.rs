@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::{ClaimCondition, InstanceObservation, deadline, instance, unsaid};
 
-/// What is to be said once the cloud has accepted the instance's end.
+/// Conditions to write once the cloud has accepted the instance's end.
 pub(super) const TERMINATING: [ClaimCondition; 1] =
     [ClaimCondition { condition: INSTANCE_TERMINATING, status: TRUE, reason: "" }];
 
@@ -17,7 +17,7 @@ pub(super) const TERMINATING: [ClaimCondition; 1] =
 pub enum ClaimStep {
     /// It is not being deleted, or nothing of ours holds it.
     NotOurs,
-    /// Write on it until when its node may take.
+    /// Write on it the deadline of its node.
     SetDeadline(Timestamp),
     /// Delete these Nodes, by name.
     DeleteNodes(Vec<String>),
@@ -31,7 +31,7 @@ pub enum ClaimStep {
     Release,
 }
 
-/// The next step for a claim with the Nodes that carry its provider id, and what the cloud said when it was `asked`.
+/// The next step for a claim with the Nodes that carry its provider id; `seen` is the cloud's answer of the time `asked`.
 #[must_use]
 pub fn next(claim: &NodeClaim, nodes: &[&Node], seen: InstanceObservation, asked: Timestamp) -> ClaimStep {
     if claim.metadata.deletion_timestamp.is_none() || !is_held(claim) {
@@ -55,12 +55,12 @@ pub fn next(claim: &NodeClaim, nodes: &[&Node], seen: InstanceObservation, asked
     ClaimStep::Terminate
 }
 
-/// Whether our finalizer is on it.
+/// True if our finalizer is on it.
 fn is_held(claim: &NodeClaim) -> bool {
     claim.metadata.finalizers.iter().flatten().any(|one| one == TERMINATION_FINALIZER)
 }
 
-/// Whether a claim's instance ends only when this Node of it has been drained.
+/// True if a claim's instance ends only when this Node of it has been drained.
 #[must_use]
 pub fn is_drained_first(claim: &NodeClaim, node: &Node) -> bool {
     is_registered(claim) || is_let_in(node)
@@ -70,13 +70,13 @@ fn is_registered(claim: &NodeClaim) -> bool {
     claim.status.as_ref().is_some_and(|status| is_true(&status.conditions, REGISTERED))
 }
 
-/// Whether the Node takes pods, and is therefore to be drained: it is written before its claim, which may have been deleted
+/// True if the Node takes pods, and is therefore to be drained: it is written before its claim, which may have been deleted
 /// in between and then never says so.
 fn is_let_in(node: &Node) -> bool {
     !is_unregistered(node) && node.metadata.finalizers.iter().flatten().any(|one| one == TERMINATION_FINALIZER)
 }
 
-/// Whether the Node carries the guard of one that has not registered.
+/// True if the Node carries the guard of one that has not registered.
 #[must_use]
 pub fn is_unregistered(node: &Node) -> bool {
     let all = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which pods leave a node now, which are waited for, and in what order (core spec 5.9).
+//! The drain of a node: pods that leave it now, pods that are waited for, and their order (core spec 5.9).
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,24 +10,24 @@ use jiff::{SignedDuration, Timestamp};
 use crate::cluster_state::{PodEntry, Snapshot};
 use crate::pod::Pod;
 
-/// A pod that is still there so long after it should have been gone is not waited for.
+/// Time after its due end for which a pod that is still there is waited for.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_secs(60);
 
-/// Who goes when: a later group stays until the earlier ones are gone.
+/// The order of eviction: a later group stays until the earlier ones are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DrainGroup {
-    /// Workloads.
+    /// Pods of workloads.
     Plain,
     /// DaemonSets' pods.
     Daemon,
-    /// Of a system priority class.
+    /// Pods of a system priority class.
     Critical,
-    /// DaemonSets' of a system priority class.
+    /// DaemonSets' pods of a system priority class.
     CriticalDaemon,
 }
 
 impl DrainGroup {
-    /// The pod's.
+    /// The group of a pod.
     #[must_use]
     pub fn from_pod(pod: &PodEntry) -> Self {
         match (pod.drain.critical, pod.daemon) {
@@ -39,37 +39,37 @@ impl DrainGroup {
     }
 }
 
-/// What is to be done about the pods of a node. All lists in the order of namespace and name.
+/// The division of a node's pods. All lists in the order of namespace and name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Drain {
-    /// To be evicted.
+    /// Pods to evict.
     pub evict: Vec<Arc<PodEntry>>,
-    /// To be deleted whatever they and their budgets say, with this many seconds to end: the node's time is up.
+    /// Pods to delete whatever protects them, with this many seconds to end: the node's time is up.
     pub delete: Vec<(Arc<PodEntry>, u32)>,
-    /// All that are waited for, those above among them.
+    /// All pods that are waited for, those above among them.
     pub waiting: Vec<Arc<PodEntry>>,
-    /// Those that stay until the node is removed; the drain does not wait for them.
+    /// Pods that stay until the node is removed; the drain does not wait for them.
     pub staying: Vec<Arc<PodEntry>>,
 }
 
 impl Drain {
-    /// Evicts first what takes longest to end: on a node that ends, others have the time to wait.
+    /// Sorts the pods that take longest to end first: on a node that ends, others have the time to wait.
     pub fn slow_first(&mut self) {
         self.evict.sort_by_key(|pod| Reverse(pod.grace));
     }
 }
 
-/// Pods that have come to a node since it goes, as they tolerate its taint. To evict them would bring the next ones.
+/// Pods that have come to a node since its deletion began, as they tolerate its taint. Evicting them would bring the next ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latecomers {
-    /// Uids of those that nothing keeps: they end with the node, and the drain does not wait for them.
+    /// Uids of those that nothing protects: they end with the node, and the drain does not wait for them.
     pub staying: BTreeSet<String>,
-    /// Uids of those that a budget or their own annotation keeps: the drain waits until that ends, and evicts none.
+    /// Uids of those that a budget or their own annotation protects: the drain waits until that ends, and evicts none.
     pub kept: BTreeSet<String>,
 }
 
 impl Latecomers {
-    /// Of the pods on a node that is being deleted since then, by what the cluster's budgets say now.
+    /// Latecomers among the pods on a node that is being deleted since then, by the cluster's budgets now.
     #[must_use]
     pub fn on<'a>(
         pods: impl IntoIterator<Item = &'a Arc<PodEntry>>,
@@ -87,7 +87,7 @@ impl Latecomers {
         late
     }
 
-    /// The same where budgets are not known: nothing keeps any.
+    /// Latecomers if budgets are not known: nothing protects any.
     #[must_use]
     pub fn unkept<'a>(pods: impl IntoIterator<Item = &'a Arc<PodEntry>>, since: Timestamp) -> Self {
         let late = pods.into_iter().filter(|pod| comes_late(pod, since));
@@ -95,13 +95,13 @@ impl Latecomers {
     }
 }
 
-/// Whether a pod was made when its node was going already, and is there as it tolerates that. The API dates both in whole seconds:
-/// the successor of a pod that is evicted at once is of the same second.
+/// True if a pod was made after its node's deletion began, and is there because it tolerates that. The API dates both in
+/// whole seconds: the successor of a pod that is evicted at once is of the same second.
 fn comes_late(pod: &PodEntry, since: Timestamp) -> bool {
     pod.pod.created.is_some_and(|created| created >= since) && !pod.deleting && tolerates_leaving(&pod.pod)
 }
 
-/// The drain of a node with these pods; `deadline` is when the node's own grace ends.
+/// The drain of a node with these pods; `deadline` is the end of the node's own grace.
 #[must_use]
 pub fn drain(
     pods: impl IntoIterator<Item = Arc<PodEntry>>,
@@ -129,16 +129,16 @@ pub fn drain(
     drain
 }
 
-/// Whether the node stays for the pod.
+/// True if the node stays for the pod.
 #[must_use]
 pub fn is_waited_for(pod: &PodEntry, late: &Latecomers, now: Timestamp) -> bool {
     let stuck = pod.drain.deletion.is_some_and(|due| now.duration_since(due) > STUCK_AFTER);
     !stuck && !ends_with_its_node(pod) && !late.staying.contains(&pod.pod.uid)
 }
 
-/// Whether a pod is its node's own and is never evicted: a static pod's mirror, and where it tolerates the taint of nodes that go,
-/// a DaemonSet's or one that asks for this very node. Any other that tolerates the taint is drained: its budget and its workload
-/// know nothing of tolerations.
+/// True if a pod is its node's own and is never evicted: a static pod's mirror, and if it tolerates the taint of nodes that
+/// go, a DaemonSet's pod or one that asks for this very node. Any other that tolerates the taint is drained: its budget and
+/// its workload know nothing of tolerations.
 #[must_use]
 pub fn ends_with_its_node(pod: &PodEntry) -> bool {
     pod.mirror || ((pod.daemon || names_its_node(&pod.pod)) && tolerates_leaving(&pod.pod))
@@ -148,7 +148,7 @@ fn tolerates_leaving(pod: &Pod) -> bool {
     !pod.tolerations.is_empty() && [disrupted(), disruption()].iter().any(|taint| pod.tolerates(taint))
 }
 
-/// Whether a pod can be on no node but one of that name, as what other kinds of DaemonSets make.
+/// True if a pod can be on no node but one of that name, such as pods that other kinds of DaemonSets make.
 fn names_its_node(pod: &Pod) -> bool {
     let nodes = pod.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required = nodes.and_then(|nodes| nodes.required_during_scheduling_ignored_during_execution.as_ref());
@@ -161,11 +161,11 @@ fn names_its_node(pod: &Pod) -> bool {
     terms.iter().all(|term| term.match_fields.iter().flatten().any(by_name))
 }
 
-/// Seconds that a pod gets whose time is up: when what is left of the node's is no more than its own grace.
+/// Seconds that a pod gets whose time is up: the node has less time left than the pod's own grace.
 fn forced(pod: &PodEntry, deadline: Timestamp, now: Timestamp) -> Option<u32> {
     let grace = SignedDuration::try_from(pod.grace).unwrap_or(SignedDuration::MAX);
     let left = deadline.duration_since(now);
-    // One that is going already is hurried only when it would outlive the node.
+    // A pod that is ending already is hurried only if it would outlive the node.
     let due = match pod.drain.deletion {
         Some(gone_by) => gone_by > deadline,
         None => left < grace,

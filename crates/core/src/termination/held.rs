@@ -1,4 +1,4 @@
-//! What holds a drain up: which pod, and which rule.
+//! Pods that hold up a drain, each with its rule.
 
 use std::fmt;
 
@@ -13,39 +13,39 @@ use crate::cluster_state::{DoNotDisrupt, NominationTarget, PodEntry, Snapshot, f
 pub struct HeldPod {
     /// Namespace and name, with a slash between.
     pub pod: String,
-    /// Why it is there.
+    /// The reason that it is still there.
     pub rule: HoldReason,
-    /// When it is deleted whatever the rule says, where its node has an end.
+    /// Time at which it is deleted whatever the rule says, if its node has an end.
     pub forced: Option<Timestamp>,
 }
 
-/// Why a pod is on its node yet.
+/// The reason that a pod is still on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HoldReason {
-    /// It asks to be left alone, by this annotation; until then, where it says so.
+    /// It asks to be left alone, by this annotation, until that time if there is one.
     DoNotDisrupt(&'static str, Option<Timestamp>),
     /// These PodDisruptionBudgets, by namespace and name, do not let it go now.
     Budgets(Vec<String>),
     /// The place for its successor is not ready; it goes then all the same.
     Place(SuccessorPlace, Timestamp),
-    /// It goes by a restart of its Deployment: how far that is.
+    /// It goes by a restart of its Deployment; the text is the progress of that.
     Rollout(String),
-    /// It is ending, and is to be gone by then.
+    /// It is ending, and is to be gone by that time.
     Ending(Option<Timestamp>),
     /// It goes after all others that are no part of the system.
     Later,
-    /// Nothing but that its eviction has not been answered.
+    /// Its eviction has not been answered; nothing else holds it.
     Asked,
 }
 
 impl HoldReason {
-    /// Whether it holds by itself: what ends, or waits for others only, does not.
+    /// True if it holds by itself: a wait that ends, or is for others only, does not.
     #[must_use]
     pub fn holds(&self) -> bool {
         matches!(self, Self::DoNotDisrupt(..) | Self::Budgets(_))
     }
 
-    /// What the pod's owner can do, if the hold does not end by itself.
+    /// The remedy for the pod's owner, if the hold does not end by itself.
     #[must_use]
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
@@ -61,7 +61,7 @@ impl HoldReason {
     }
 }
 
-/// Why each pod that a drain waits for is there yet, in the drain's order.
+/// The reason for each pod that a drain still waits for, in the drain's order.
 #[must_use]
 pub fn held(
     drain: &Drain,
@@ -103,7 +103,7 @@ fn budgets(snapshot: &Snapshot, pod: &PodEntry) -> Vec<String> {
     if refuses { covering.into_iter().map(|one| one.name()).collect() } else { Vec::new() }
 }
 
-/// As people read it. The same rule reads the same at every look.
+/// The text for people. The same rule reads the same at every look.
 impl fmt::Display for HeldPod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pod {} ", self.pod)?;

@@ -11,7 +11,7 @@ use crate::cluster_state::{Planning, Snapshot};
 use crate::pack::{Packing, PlannedClaim, alike};
 use crate::pod::{Pod, is_soft};
 
-/// So many classes of pods are told apart at most; the pods of others keep the places that packing gave them.
+/// Most classes of pods that are told apart; the pods of others keep the places that packing gave them.
 const MOST_CLASSES: usize = 500;
 
 /// Exchanges places among pods that are alike and have to move: each has one in its own domain where there is one.
@@ -47,7 +47,7 @@ fn anywhere(pod: &Pod) -> Pod {
 struct Slot {
     /// The planned node, or the existing one after those.
     bin: usize,
-    /// Which of its pods.
+    /// Index among the bin's pods.
     index: usize,
     pod: usize,
 }
@@ -83,7 +83,7 @@ fn exchange(snapshot: &Snapshot, planning: &Planning, packing: &mut Packing, cla
     }
 }
 
-/// What a pod has to be spread by, or kept apart from others by; not by the host, as every place is on another.
+/// The topology keys by which a pod has to be spread, or kept apart from others; not the host's, as every place is on another.
 fn keys(pod: &Pod) -> Vec<String> {
     let hard = pod.topology_spread_constraints.iter().filter(|one| !is_soft(one)).map(|one| &one.topology_key);
     let apart = pod.affinity.as_ref().and_then(|all| all.pod_anti_affinity.as_ref());
@@ -109,7 +109,7 @@ fn domain_of_bin(planning: &Planning, packing: &Packing, bin: usize, keys: &[Str
     keys.iter().map(value).collect()
 }
 
-/// What a planned node will have for a label, where that is settled.
+/// The value that a planned node will have for a label, if it is settled.
 fn only_value(claim: &PlannedClaim, key: &str) -> Option<String> {
     let mut said = claim.requirements.iter().filter(|one| one.key == key && one.values.len() == 1);
     said.find(|one| one.operator == crate::requirements::Operator::In).map(|one| one.values[0].clone())

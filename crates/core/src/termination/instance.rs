@@ -1,5 +1,5 @@
-//! Whether a claim's instance is gone. EC2's describes are consistent only after a while: one that was launched just
-//! now and is not found may well be there.
+//! Proof that a claim's instance is gone. EC2's describes are consistent only after a while: one that was launched just now
+//! and is not found may well be there.
 
 use dovetail_api::names::conditions::LAUNCHED;
 use dovetail_api::v1::{NodeClaim, condition};
@@ -7,16 +7,16 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::ownership;
 
-/// EC2's describes are consistent after this long.
+/// Time after which EC2's describes are consistent.
 pub const CONSISTENT: SignedDuration = SignedDuration::from_secs(60);
 
-/// What the cloud has last said of an instance.
+/// The cloud's last answer about an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InstanceObservation {
-    /// It has not been asked.
+    /// The cloud has not been asked.
     #[default]
     Unknown,
-    /// It knows none.
+    /// The cloud knows no such instance.
     Missing,
     /// It is there, and its end has not begun.
     Alive,
@@ -26,7 +26,7 @@ pub enum InstanceObservation {
     Terminated,
 }
 
-/// By what a claim's instance is known.
+/// The key by which a claim's instance is known.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Handle {
     /// The id that EC2 gave it.
@@ -35,7 +35,7 @@ pub enum Handle {
     Token(String),
 }
 
-/// By what the claim's instance is known; none when no call was ever made for it.
+/// The key by which the claim's instance is known; `None` if no call was ever made for it.
 #[must_use]
 pub fn handle(claim: &NodeClaim) -> Option<Handle> {
     let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
@@ -45,8 +45,8 @@ pub fn handle(claim: &NodeClaim) -> Option<Handle> {
     ownership::token_on(claim).map(Handle::Token)
 }
 
-/// Whether no instance of the claim goes on, for certain; `asked` is when the cloud was asked for what is seen: a cloud that has
-/// not been heard of since may have come to list what it did not list then.
+/// True if it is certain that no instance of the claim lives on; `asked` is the time of the cloud's answer: a cloud that has
+/// not been heard of since may have come to list an instance that it did not list then.
 #[must_use]
 pub fn is_gone(claim: &NodeClaim, seen: InstanceObservation, asked: Timestamp) -> bool {
     match (handle(claim), seen) {
@@ -58,7 +58,7 @@ pub fn is_gone(claim: &NodeClaim, seen: InstanceObservation, asked: Timestamp) -
     }
 }
 
-/// From when on an instance of the claim that is not found does not exist.
+/// Time from which an instance of the claim that is not found does not exist.
 fn visible_since(claim: &NodeClaim, handle: &Handle) -> Option<Timestamp> {
     let deleted = claim.metadata.deletion_timestamp.as_ref().map(|time| time.0);
     let since = match handle {

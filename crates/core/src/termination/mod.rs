@@ -1,4 +1,4 @@
-//! How a node goes: taint, drain in order, volumes, instance, finalizers (core spec 4, "NodeClaim deletion" and "Node
+//! The end of a node: taint, drain in order, volumes, instance, finalizers (core spec 4, "NodeClaim deletion" and "Node
 //! deletion", and 5.9).
 //!
 //! ```text
@@ -39,12 +39,12 @@ pub struct ClaimCondition {
     pub condition: &'static str,
     /// `True`, `False` or `Unknown`.
     pub status: &'static str,
-    /// Why; empty for the type's own name.
+    /// The reason; empty for the type's own name.
     pub reason: &'static str,
 }
 
 impl ClaimCondition {
-    /// Whether the claim says so already.
+    /// True if the claim has this condition already.
     #[must_use]
     pub fn stands(&self, claim: &NodeClaim) -> bool {
         let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
@@ -70,7 +70,7 @@ pub fn with(claim: &NodeClaim, said: &[ClaimCondition], now: Timestamp) -> NodeC
     claim
 }
 
-/// The claim's conditions that are not as they should be.
+/// Conditions of `wanted` that the claim does not have yet.
 fn unsaid(claim: Option<&NodeClaim>, wanted: &[ClaimCondition]) -> Vec<ClaimCondition> {
     let Some(claim) = claim else { return Vec::new() };
     wanted.iter().filter(|one| !one.stands(claim)).copied().collect()

@@ -15,7 +15,7 @@ use super::{ClaimCondition, InstanceObservation, deadline, instance, unsaid};
 use crate::cluster_state::PodEntry;
 use crate::lifecycle::initialization::is_ready;
 
-/// Draining takes at least this long: kube-scheduler may bind a pod to a node whose taint it has not seen yet.
+/// Minimum time of a drain: kube-scheduler may bind a pod to a node whose taint it has not seen yet.
 const SHORTEST_DRAIN: SignedDuration = SignedDuration::from_secs(5);
 
 const DRAINING: [ClaimCondition; 1] = [ClaimCondition { condition: DRAINED, status: UNKNOWN, reason: "Draining" }];
@@ -26,20 +26,20 @@ const DETACHED: ClaimCondition = ClaimCondition { condition: VOLUMES_DETACHED, s
 const NOT_DETACHED: ClaimCondition =
     ClaimCondition { condition: VOLUMES_DETACHED, status: FALSE, reason: "TerminationGracePeriodElapsed" };
 
-/// What is known of a Node that goes.
+/// Facts about a Node that is being deleted.
 #[derive(Clone, Debug, Default)]
 pub struct DeletingNode<'a> {
     /// The claims that carry its provider id: one, unless somebody has written the same id on others.
     pub claims: &'a [&'a NodeClaim],
-    /// What is bound to it.
+    /// Pods bound to it.
     pub pods: Vec<Arc<PodEntry>>,
-    /// Those of its pods that have come since it goes and tolerate that.
+    /// Those of its pods that have come since its deletion began and tolerate that.
     pub late: Latecomers,
     /// The volumes that it holds and that have to be detached; unknown until they have been listed.
     pub volumes: Option<BTreeSet<String>>,
-    /// What the cloud says of its instance.
+    /// The cloud's last answer about its instance.
     pub seen: InstanceObservation,
-    /// When the cloud was asked for that.
+    /// Time at which the cloud was asked for that.
     pub asked: Timestamp,
 }
 
@@ -50,17 +50,17 @@ pub enum NodeStep {
     NotOurs,
     /// Delete its claim: both go, whichever was deleted.
     DeleteClaim,
-    /// See whether its instance is still there.
+    /// Ask the cloud whether its instance is still there.
     Ask,
-    /// Write it: tainted, and out of the load balancers.
+    /// Write the Node: tainted, and out of the load balancers.
     Cordon(Box<Node>),
     /// Write these conditions on the claim.
     Say(Vec<ClaimCondition>),
     /// Evict and delete these pods, and wait for all.
     Drain(Drain),
-    /// The pods are gone, but not for long enough.
+    /// The pods are gone; wait until the drain has lasted long enough.
     Settle,
-    /// These volumes are to be detached.
+    /// Wait until these volumes are detached.
     AwaitVolumes(BTreeSet<String>),
     /// End its instance, or see how far that is.
     Terminate,
@@ -112,7 +112,7 @@ pub fn next(node: &Node, known: &DeletingNode<'_>, now: Timestamp) -> NodeStep {
         (false, false) => DETACHING,
     };
     let unsaid_yet = unsaid(claim, &[IS_DRAINED, detachment]);
-    // An instance that ends takes its volumes along: what was said of them stands.
+    // An instance that ends takes its volumes along: the condition that was written stands.
     let ending = claim.is_some_and(|claim| TERMINATING[0].stands(claim));
     if !unsaid_yet.is_empty() && !ending {
         return NodeStep::Say(unsaid_yet);
@@ -131,7 +131,7 @@ pub fn next(node: &Node, known: &DeletingNode<'_>, now: Timestamp) -> NodeStep {
     NodeStep::Terminate
 }
 
-/// When draining began, as the claim says.
+/// Time at which draining began, by the claim's condition.
 fn began(claim: &NodeClaim) -> Option<Timestamp> {
     let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let drained = condition(conditions, DRAINED)?;
@@ -141,7 +141,7 @@ fn began(claim: &NodeClaim) -> Option<Timestamp> {
     }
 }
 
-/// Whether an event says that a node is drained.
+/// True if these conditions say that a node is drained.
 #[must_use]
 pub fn is_drained(said: &[ClaimCondition]) -> bool {
     said.contains(&IS_DRAINED)
@@ -159,7 +159,7 @@ fn is_held(node: &Node) -> bool {
     node.metadata.finalizers.iter().flatten().any(|one| one == TERMINATION_FINALIZER)
 }
 
-/// The Node tainted and labelled, unless it is so already. A taint of the key with another effect is replaced.
+/// The Node tainted and labelled; `None` if it is so already. A taint of the key with another effect is replaced.
 #[must_use]
 pub fn cordoned(node: &Node) -> Option<Node> {
     let mut wanted = node.clone();

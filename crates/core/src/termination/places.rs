@@ -21,19 +21,19 @@ use crate::clock::later;
 use crate::cluster_state::{Moment, NominationTarget, PodEntry, Snapshot, forced_from};
 use crate::interruption::LONGEST_PLACE_WAIT;
 
-/// So long one is waited for that packing has no place for.
+/// Time for which a pod is waited for that packing has no place for.
 pub const WITHOUT_A_PLACE: SignedDuration = SignedDuration::from_secs(30);
-/// What the eviction itself needs beside the pod's own time.
+/// Time that the eviction itself needs beside the pod's grace.
 const MARGIN: SignedDuration = SignedDuration::from_secs(10);
 
-/// How far the place for a pod's successor is.
+/// The state of the place for a pod's successor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SuccessorPlace {
     /// It is there.
     Ready,
     /// The node is on its way.
     Coming(NominationTarget),
-    /// There is none now, as EC2 has nothing or refuses launches; there may be one later.
+    /// There is none now, because EC2 has no capacity or launches are refused; there may be one later.
     Later,
     /// There is none, or none was looked for yet.
     None,
@@ -58,39 +58,39 @@ impl SuccessorPlace {
 pub struct Awaiting {
     /// The pod as it was last seen, still on its node.
     pub pod: Arc<PodEntry>,
-    /// How far its place is.
+    /// The state of its place.
     pub place: SuccessorPlace,
-    /// When it is sent away, as things stand, though its place is not ready.
+    /// Time at which it is sent away, as things stand, even if its place is not ready.
     pub until: Timestamp,
 }
 
-/// What a look at a drain comes to.
+/// The result of a look at a drain.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlaceWait {
     /// Pods that stay for now. They are in the drain's `waiting`, and not in its `evict`.
     pub awaiting: Vec<Awaiting>,
-    /// Pods that are sent away from now on though their places are not ready, and were not before.
+    /// Pods that are sent away from now on although their places are not ready, and were not sent away before.
     pub given_up: Vec<Arc<PodEntry>>,
 }
 
-/// Since when a pod is waited for.
+/// Times from which a pod is waited for.
 #[derive(Clone, Copy, Debug)]
 struct Since {
     first: Timestamp,
-    /// When there was last hope of a place.
+    /// Last time at which there was hope of a place.
     hoped: Timestamp,
     given_up: bool,
 }
 
-/// How long which pods have been waited for, by uid.
+/// Times from which pods have been waited for, by uid.
 #[derive(Clone, Debug, Default)]
 pub struct Patience {
     pods: BTreeMap<String, Since>,
 }
 
 impl Patience {
-    /// Takes out of a drain's evictions the pods whose places are worth waiting for. Only one that serves is: nobody misses one
-    /// that is not Ready.
+    /// Takes out of a drain's evictions the pods whose places are worth waiting for. Only Ready pods are: nobody misses the
+    /// others.
     pub fn wait(&mut self, drain: &mut Drain, snapshot: &Snapshot, ends: Option<Timestamp>, now: Moment) -> PlaceWait {
         let mut waited = PlaceWait::default();
         for pod in std::mem::take(&mut drain.evict) {
@@ -112,7 +112,7 @@ impl Patience {
         waited
     }
 
-    /// Until when a pod is waited for.
+    /// Time until which a pod is waited for.
     fn until(&mut self, pod: &PodEntry, place: &SuccessorPlace, ends: Option<Timestamp>, now: Timestamp) -> Timestamp {
         let fresh = Since { first: now, hoped: now, given_up: false };
         let since = self.pods.entry(pod.pod.uid.clone()).or_insert(fresh);
@@ -128,7 +128,7 @@ impl Patience {
         latest.map_or(longest, |latest| latest.min(longest))
     }
 
-    /// Answers whether that is new.
+    /// Marks a pod as no longer waited for. Answers true if that is new.
     fn give_up(&mut self, pod: &PodEntry) -> bool {
         self.pods.get_mut(&pod.pod.uid).is_some_and(|since| !std::mem::replace(&mut since.given_up, true))
     }

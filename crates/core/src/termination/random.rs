@@ -22,12 +22,12 @@ use crate::cluster_state::PodEntry;
 use crate::lifecycle::fixtures::{launched_claim, node as fresh_node, ready, second};
 use crate::lifecycle::{LifecycleStep, registration};
 
-/// A pod, and how long it takes to end once it is deleted.
+/// A pod, with the seconds that it takes to end once it is deleted.
 #[derive(Clone, Debug)]
 struct OnePod {
     critical: bool,
     stubborn: bool,
-    /// How often an eviction of it is refused.
+    /// Number of evictions of it that are refused.
     refusals: u32,
     ends_in: i64,
 }
@@ -39,7 +39,7 @@ struct Setting {
     volumes: usize,
     node_first: bool,
     ready: bool,
-    /// At which looks the leader changes, and forgets what EC2 said.
+    /// Looks at which the leader changes, and forgets EC2's answers.
     successions: BTreeSet<i64>,
 }
 
@@ -56,7 +56,7 @@ fn setting() -> impl Strategy<Value = Setting> {
 struct World {
     node: Option<Node>,
     claim: Option<NodeClaim>,
-    /// Pods that are there, and when those told to go will be gone.
+    /// Pods that are there, with the time at which those told to go will be gone.
     pods: Vec<(OnePod, Arc<PodEntry>, Option<i64>)>,
     volumes: BTreeSet<String>,
     seen: InstanceObservation,
@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    /// What happens by itself.
+    /// Changes that happen without the terminator.
     fn pass(&mut self, now: i64) {
         self.pods.retain(|(_, _, gone_at)| gone_at.is_none_or(|gone| now < gone));
         if self.pods.is_empty() {

@@ -17,20 +17,20 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
-/// What is to be done about a Deployment whose pod is to leave its node.
+/// The verdict on a Deployment whose pod is to leave its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartVerdict {
     /// Restart it.
     Restart,
     /// It was restarted since the drain began.
     Restarted,
-    /// It is rolling out: what comes of that is waited for.
+    /// Wait: it is rolling out.
     Wait(&'static str),
     /// A restart would not help, or is not ours to begin.
     Never(&'static str),
 }
 
-/// Judges a Deployment; `since` is when the drain began, in whole seconds as the API server writes it.
+/// Judges a Deployment; `since` is the start of the drain, in whole seconds as the API server writes it.
 #[must_use]
 pub fn judge(deployment: &Deployment, since: Timestamp) -> RestartVerdict {
     let spec = deployment.spec.clone().unwrap_or_default();
@@ -64,7 +64,7 @@ pub fn judge(deployment: &Deployment, since: Timestamp) -> RestartVerdict {
     RestartVerdict::Restart
 }
 
-/// Whether a new pod comes before an old one goes. Kubernetes rounds a percentage up.
+/// True if a new pod comes before an old one goes. Kubernetes rounds a percentage up.
 fn surges(strategy: &k8s_openapi::api::apps::v1::DeploymentStrategy) -> bool {
     if strategy.type_.as_deref() == Some("Recreate") {
         return false;
@@ -76,7 +76,7 @@ fn surges(strategy: &k8s_openapi::api::apps::v1::DeploymentStrategy) -> bool {
     }
 }
 
-/// The merge patch that restarts a Deployment as it was read: another change in between refuses it.
+/// The merge patch that restarts a Deployment as it was read: the API server refuses it after another change.
 #[must_use]
 pub fn restart(deployment: &Deployment, now: Timestamp) -> Value {
     let at = format!("{now:.0}");

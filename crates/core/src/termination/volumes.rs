@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 /// A VolumeAttachment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attachment {
-    /// What the attachment is called; it is cluster-wide.
+    /// Its name, unique in the cluster.
     pub name: String,
     /// The Node that it is on.
     pub node: String,

@@ -9,12 +9,12 @@ use crate::lifecycle::claim::{ClaimPlan, node_claim, packing_requirement};
 use crate::requirements::{Requirement, Requirements};
 use crate::resources::Resources;
 
-/// What follows the pool's name in a claim's.
+/// Suffix of a claim's name after the pool's.
 const SUFFIX: &str = "-xxxxx";
-/// Stands for what a packing chooses.
+/// Value that stands for packing's choice.
 const CHOSEN: &str = "chosen";
 
-/// A claim such as a packing makes of the pool, with as many requirements as it has at least.
+/// A claim as packing makes it of the pool, with the fewest requirements that it can have.
 #[must_use]
 pub fn claim_of(pool: &NodePool) -> NodeClaim {
     let template = &pool.spec.template;
@@ -44,7 +44,8 @@ pub fn claim_of(pool: &NodePool) -> NodeClaim {
     })
 }
 
-/// Why the API server would refuse to create a claim: its CRD's schema, and Kubernetes' rules for metadata.
+/// The faults for which the API server would refuse to create a claim: by its CRD's schema, and by Kubernetes' rules for
+/// metadata.
 #[must_use]
 pub fn claim(claim: &NodeClaim) -> Vec<SchemaError> {
     let mut found = Vec::new();

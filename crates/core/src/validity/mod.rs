@@ -1,6 +1,6 @@
-//! Whether a NodePool is valid: whether a NodeClaim of it can be created, and a node be what the claim says. One judgement for
+//! Validity of a NodePool: a NodeClaim of it can be created, and a node can be as the claim says. One judgement for
 //! manifests, for the condition ValidationSucceeded and for packing. The rules of single fields are
-//! `dovetail_api::validation`; here is what takes several fields, or the algebra of requirements.
+//! `dovetail_api::validation`; here are those over several fields, or over the algebra of requirements.
 
 mod claim;
 mod requirements;
@@ -27,7 +27,7 @@ pub const REASON: &str = "NodePoolValidationFailed";
 /// Bytes of annotations that are left for the control plane's own on a claim and its Node.
 const OWN_ANNOTATIONS: usize = 16 * 1024;
 
-/// What is wrong with a pool by its own fields. It costs microseconds: every packing asks.
+/// The faults in a pool's own fields. It costs microseconds: every packing asks.
 #[must_use]
 pub fn node_pool(pool: &NodePool) -> Vec<SchemaError> {
     let mut found = Found::default();
@@ -44,8 +44,7 @@ pub fn node_pool(pool: &NodePool) -> Vec<SchemaError> {
     found.0
 }
 
-/// What is wrong with a pool, the schema of the claims that would be created for it included. This costs milliseconds when
-/// the pool is new.
+/// The faults of a pool, those of the claims that would be created for it included. This costs milliseconds when the pool is new.
 #[must_use]
 pub fn node_pool_with_claim(pool: &NodePool) -> Vec<SchemaError> {
     let found = node_pool(pool);
@@ -59,14 +58,14 @@ pub fn node_pool_with_claim(pool: &NodePool) -> Vec<SchemaError> {
     claim(&claim_of(pool)).into_iter().map(as_a_claim).collect()
 }
 
-/// What the condition ValidationSucceeded says of a pool: status, reason, message.
+/// The condition ValidationSucceeded of a pool: status, reason, message.
 #[must_use]
 pub fn verdict(pool: &NodePool) -> (&'static str, &'static str, String) {
     let mistakes = node_pool_with_claim(pool);
     if mistakes.is_empty() { (TRUE, "", String::new()) } else { (FALSE, REASON, sentence(&mistakes)) }
 }
 
-/// The budgets of a pool that cannot be read. With one of them nothing of the pool is disrupted.
+/// The faults in a pool's budgets. With one of them nothing of the pool is disrupted.
 #[must_use]
 pub fn budgets(pool: &NodePool) -> Vec<String> {
     allowed(pool, RemovalReason::Empty, 0, Timestamp::UNIX_EPOCH).mistakes
@@ -83,7 +82,7 @@ pub fn sentence<T: ToString>(mistakes: &[T]) -> String {
     shown.join("; ")
 }
 
-/// Conditions and events have bounds, and what an author has written has none.
+/// Cuts a fault to a bounded length: conditions and events have bounds, an author's text has none.
 fn cut(text: String) -> String {
     const MOST: usize = 300;
     match text.char_indices().nth(MOST) {
@@ -92,7 +91,7 @@ fn cut(text: String) -> String {
     }
 }
 
-/// What is found.
+/// The faults found so far.
 #[derive(Debug, Default)]
 struct Found(Vec<SchemaError>);
 
@@ -135,7 +134,7 @@ fn node_class_ref(class: &NodeClassRef, found: &mut Found) {
         Wrong::new(what, format!("kind {} of group {}", ours.kind, ours.group))
     });
     found.add(wrong, || of_spec("nodeClassRef"));
-    // So does the class's name.
+    // The class's name becomes the value of a label, too.
     found.add(validation::label_value(&class.name), || of_spec("nodeClassRef").key("name"));
 }
 

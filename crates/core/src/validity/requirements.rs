@@ -9,7 +9,7 @@ use crate::labels;
 use crate::lifecycle::claim::packing_requirement;
 use crate::requirements::{Incompatible, Requirement, Requirements, describe};
 
-/// Labels whose values are the same in every region: what is none of these no node has.
+/// Labels whose values are the same in every region: no node has any other value.
 const KNOWN: [(&str, &[&str]); 3] = [
     (labels::ARCH, &["amd64", "arm64"]),
     (labels::OS, &["linux", "windows"]),
@@ -22,7 +22,7 @@ pub(super) fn check(pool: &NodePool, found: &mut Found) {
     for (index, requirement) in template.spec.requirements.iter().enumerate() {
         each(index, requirement, found);
     }
-    // What makes no sense by itself makes none together.
+    // Requirements that are wrong by themselves are not checked together.
     if found.0.len() == before {
         together(pool, found);
     }
@@ -50,7 +50,7 @@ fn each(index: usize, requirement: &v1::NodeSelectorRequirementWithMinValues, fo
     }
 }
 
-/// Labels are requirements of one value each.
+/// Checks labels and requirements together; a label is a requirement of one value.
 fn together(pool: &NodePool, found: &mut Found) {
     let template = &pool.spec.template;
     let mut all = Requirements::new();
@@ -81,7 +81,7 @@ fn together(pool: &NodePool, found: &mut Found) {
     }
 }
 
-/// What no node can be.
+/// The fault of a requirement that no node can meet.
 fn unsatisfiable(key: &str, one: &Requirement) -> Option<Wrong> {
     if one.is_empty() && !one.allows_absence() {
         return Some(Wrong::new(format!("{}: no value satisfies it", describe(key, one)), ""));

@@ -30,7 +30,7 @@ fn pool(parts: &[(&str, Value)]) -> NodePool {
     serde_json::from_value(object).unwrap()
 }
 
-/// Where something is wrong.
+/// Paths of the faults in a pool.
 fn wrong(parts: &[(&str, Value)]) -> Vec<String> {
     node_pool_with_claim(&pool(parts)).iter().map(|error| error.path.to_string()).collect()
 }

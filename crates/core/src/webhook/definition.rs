@@ -1,5 +1,5 @@
-//! What has to change in a CustomResourceDefinition for v1beta1 to be served and converted, and when no object is stored as
-//! v1beta1 any more. v1 stays what is stored: such objects are read without the webhook.
+//! Changes to a CustomResourceDefinition so that v1beta1 is served and converted, and the point from which no object is
+//! stored as v1beta1 any more. v1 stays the stored version: such objects are read without the webhook.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 pub const STORED: &str = "v1";
 /// The version that is converted.
 pub const OLDER: &str = "v1beta1";
-/// Where the webhook answers, behind the Service.
+/// Path of the webhook, behind the Service.
 pub const PATH: &str = "/convert";
 
-/// Where an API server reaches the webhook.
+/// The address at which an API server reaches the webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WebhookAddress {
     /// By a Service, on port 443.
     Service {
-        /// Where the Service is; an API server finds it by this and its name.
+        /// Namespace of the Service; an API server finds it by this and its name.
         namespace: String,
-        /// What the Service is called there.
+        /// Name of the Service.
         name: String,
     },
     /// By a URL, for a control plane that reaches no Services.
@@ -49,18 +49,18 @@ fn host(url: &str) -> Option<&str> {
     Some(host).filter(|host| !host.is_empty())
 }
 
-/// What is to be done about a definition.
+/// The verdict on a definition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DefinitionVerdict {
-    /// Nothing: it serves v1beta1, converted here, and trusts what it should.
+    /// No change: it serves v1beta1, converted here, and trusts the right authorities.
     AsWanted,
-    /// This JSON patch.
+    /// Apply this JSON patch.
     Patch(Value),
-    /// Nothing can be done.
+    /// Nothing can be done, for this reason.
     Not(String),
 }
 
-/// Holds a definition against where the webhook is and what is to be trusted.
+/// Compares a definition with the webhook's address and the authorities to be trusted.
 pub fn judge(found: &CustomResourceDefinition, place: &WebhookAddress, bundle: &str) -> DefinitionVerdict {
     const REMEDY: &str = "install ours: dovetail crds | kubectl apply --server-side --force-conflicts -f -";
     let version = |name: &str| found.spec.versions.iter().position(|one| one.name == name);
@@ -104,7 +104,7 @@ fn conversion(place: &WebhookAddress, bundle: &str) -> CustomResourceConversion 
     }
 }
 
-/// A conversion as it is compared: an API server fills in the port.
+/// A conversion in a form that can be compared: an API server fills in the port.
 fn comparable(one: &CustomResourceConversion) -> Value {
     let mut entry = json!(one);
     if let Some(service) = entry.pointer_mut("/webhook/clientConfig/service").and_then(Value::as_object_mut) {
@@ -113,13 +113,13 @@ fn comparable(one: &CustomResourceConversion) -> Value {
     entry
 }
 
-/// Whether objects may still be stored as another version than v1.
+/// True if objects may still be stored as another version than v1.
 pub fn stores_older(found: &CustomResourceDefinition) -> bool {
     let stored = found.status.as_ref().and_then(|status| status.stored_versions.as_ref());
     stored.into_iter().flatten().any(|version| version != STORED)
 }
 
-/// The patch of the status once every object is stored as v1. Nothing if the definition has changed since `found` was read.
+/// The patch of the status once every object is stored as v1. It is refused if the definition has changed since `found` was read.
 pub fn trimmed(found: &CustomResourceDefinition) -> Value {
     json!({
         "metadata": {"resourceVersion": found.metadata.resource_version},

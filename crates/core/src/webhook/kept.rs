@@ -1,4 +1,4 @@
-//! What the Secret holds, and what it becomes by a step of [`super::rotation`].
+//! The contents of the Secret, and their change by a step of [`super::rotation`].
 //!
 //! | entry | what it is |
 //! |---|---|
@@ -21,20 +21,20 @@ const FORMER_UNTIL: &str = "former.until";
 /// A certificate with its key and its authority, in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServingIdentity {
-    /// What the webhook shows an API server that calls it.
+    /// The certificate that the webhook shows to an API server.
     pub certificate: String,
     /// The private key of that certificate.
     pub key: String,
     /// The authority that has signed it.
     pub authority: String,
-    /// From when it counts.
+    /// Begin of its validity.
     pub begins: Timestamp,
-    /// Until when.
+    /// End of its validity.
     pub until: Timestamp,
 }
 
 impl std::fmt::Debug for ServingIdentity {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Identity({} to {})", self.begins, self.until)
     }
@@ -71,20 +71,20 @@ impl ServingIdentity {
 /// An authority that is trusted until a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Former {
-    /// In PEM.
+    /// The authority's certificate, in PEM.
     pub authority: String,
-    /// Until when.
+    /// End of the trust.
     pub until: Timestamp,
 }
 
-/// What the Secret holds. What cannot be read of it is not there.
+/// The contents of the Secret. An entry that cannot be read counts as absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptIdentities {
-    /// What is served.
+    /// The identity that is served.
     pub serving: Option<ServingIdentity>,
-    /// What is served next.
+    /// The identity that is served next.
     pub next: Option<ServingIdentity>,
-    /// The authority of what was served before.
+    /// The authority of the identity that was served before.
     pub former: Option<Former>,
 }
 
@@ -113,7 +113,7 @@ impl KeptIdentities {
         entries
     }
 
-    /// What is decided by; `sound` judges an identity.
+    /// The state by which the next step is decided; `sound` judges an identity.
     pub fn held(&self, sound: impl Fn(&ServingIdentity) -> bool) -> RotationState {
         let judged = |one: &ServingIdentity| one.judged(sound(one));
         RotationState {
@@ -123,14 +123,14 @@ impl KeptIdentities {
         }
     }
 
-    /// What clients are to trust, in PEM.
+    /// The authorities that clients are to trust, in PEM.
     pub fn bundle(&self) -> String {
         let own = [&self.serving, &self.next].into_iter().flatten().map(|one| one.authority.as_str());
         let all = own.chain(self.former.iter().map(|one| one.authority.as_str()));
         all.map(|text| format!("{}\n", text.trim())).collect()
     }
 
-    /// What it becomes by a step. `made` is a new identity, where the step takes one: without it nothing changes.
+    /// The contents after a step. `made` is a new identity, for a step that takes one: without it nothing changes.
     #[must_use]
     pub fn after(self, step: RotationStep, made: Option<ServingIdentity>, now: Timestamp) -> Self {
         match step {

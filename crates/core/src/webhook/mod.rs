@@ -1,6 +1,6 @@
-//! Decisions about the conversion webhook: when certificates change ([`rotation`]), what is kept of them ([`kept`]), and what
-//! has to change in a CustomResourceDefinition for older versions to be served ([`definition`]), and what is stored anew
-//! ([`migration`]).
+//! Decisions about the conversion webhook: the change of certificates ([`rotation`]), the Secret that keeps them ([`kept`]),
+//! the changes to a CustomResourceDefinition for older versions to be served ([`definition`]), and the objects to be stored
+//! anew ([`migration`]).
 //!
 //! A certificate has an authority of its own, whose key is thrown away when it has signed. So nothing can be signed by who
 //! reads the Secret, and an authority ends with its certificate. Each comes to be trusted before it is served.
@@ -13,7 +13,7 @@ pub mod rotation;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Lets so many writes through within a time. Pure: the time comes from outside.
+/// A bound on the number of writes within a time. Pure: the time comes from outside.
 #[derive(Clone, Debug)]
 pub struct Brake {
     most: usize,
@@ -22,15 +22,15 @@ pub struct Brake {
 }
 
 impl Brake {
-    /// At most `most` within `within`.
+    /// At most `most` writes in any time of length `within`.
     pub fn new(most: usize, within: Duration) -> Self {
         Self { most, within, recent: VecDeque::new() }
     }
 
-    /// Whether one more may be made now. It counts as made.
+    /// Takes one more write, if it may be made now. It counts as made.
     ///
     /// # Errors
-    /// How long to wait.
+    /// The time to wait.
     pub fn take_token(&mut self, now: Duration) -> Result<(), Duration> {
         self.recent.retain(|when| now.saturating_sub(*when) < self.within);
         match self.recent.front() {

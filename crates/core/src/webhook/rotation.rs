@@ -1,4 +1,4 @@
-//! When the webhook's certificate is made, comes to be trusted, is served and forgotten.
+//! The life of the webhook's certificate: it is made, comes to be trusted, is served and forgotten.
 //!
 //! ```text
 //! none, or none that can be served ─ Replace ─► serving ─ 30 days before its end: Prepare ─► serving, and next
@@ -15,69 +15,69 @@ use jiff::Timestamp;
 use crate::clock::{later, signed};
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// How long a certificate counts.
+/// Lifetime of a certificate.
 pub const LASTS: Duration = DAY.saturating_mul(90);
-/// How long before its end the next one is made.
+/// Time before its end at which the next one is made.
 pub const RENEWED_BEFORE: Duration = DAY.saturating_mul(30);
-/// How long the next authority stands in the definitions before its certificate is served: API servers hear of a change one
-/// after the other.
+/// Time for which the next authority stands in the definitions before its certificate is served: API servers hear of a change
+/// one after the other.
 pub const SETTLES: Duration = Duration::from_secs(600);
-/// How long the former authority is trusted after its certificate.
+/// Time for which the former authority is trusted after its certificate.
 pub const OVERLAPS: Duration = DAY;
-/// A certificate counts from so long ago: clocks differ.
+/// Time by which a certificate's begin is dated back: clocks differ.
 pub const BACKDATED: Duration = Duration::from_secs(3600);
 
-/// What is decided about a certificate by.
+/// The facts about a certificate that decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// From when it counts.
+    /// Begin of its validity.
     pub begins: Timestamp,
-    /// Until when.
+    /// End of its validity.
     pub until: Timestamp,
-    /// Whether key, names and authority go together, so that a client would take it now.
+    /// True if key, names and authority go together, so that a client would take it now.
     pub sound: bool,
 }
 
 impl Certificate {
-    /// Whether a client takes it now.
+    /// True if a client takes it now.
     pub fn can_be_served(&self, now: Timestamp) -> bool {
         self.sound && self.begins <= now && now < self.until
     }
 }
 
-/// What there is.
+/// The certificates at hand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RotationState {
-    /// What is served.
+    /// The certificate that is served.
     pub serving: Option<Certificate>,
-    /// What is served next.
+    /// The certificate that is served next.
     pub next: Option<Certificate>,
-    /// Until when the former authority is trusted.
+    /// End of the trust in the former authority.
     pub former: Option<Timestamp>,
 }
 
-/// What is done next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RotationStep {
-    /// Nothing.
+    /// Do nothing.
     Wait,
-    /// A certificate is made and served at once: there is none that can be served.
+    /// Make a certificate and serve it at once: there is none that can be served.
     Replace,
-    /// The next certificate is made, so that it comes to be trusted.
+    /// Make the next certificate, so that it comes to be trusted.
     Prepare,
-    /// The next certificate is served.
+    /// Serve the next certificate.
     Promote,
-    /// The former authority is trusted no longer.
+    /// Trust the former authority no longer.
     Forget,
 }
 
-/// From when and until when a certificate counts that is made now.
+/// Begin and end of a certificate that is made now.
 pub fn validity(now: Timestamp) -> (Timestamp, Timestamp) {
     let begins = now.checked_sub(signed(BACKDATED)).unwrap_or(Timestamp::MIN);
     (begins, later(now, signed(LASTS)))
 }
 
-/// What is done next. `trusted` is how long all definitions have been seen to trust everything that is held.
+/// The next step. `trusted` is the time for which all definitions have been seen to trust every authority that is held.
 pub fn step(held: &RotationState, trusted: Option<Duration>, now: Timestamp) -> RotationStep {
     let usable = |one: &Option<Certificate>| one.filter(|one| one.can_be_served(now));
     let (serving, next) = (usable(&held.serving), usable(&held.next));

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::window::{ClosedWindow, Window, WindowInput, WindowOutput, WindowSettings};
 
-/// Without a new pod for so long a window closes together with another.
+/// Time without a new pod after which a window closes together with another.
 const IDLE: Duration = Duration::from_millis(250);
 
 /// The windows of all namespaces. Its size is bounded by the namespaces with pods that wait, and those with a burst just over.
@@ -25,31 +25,31 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// No window.
+    /// No windows yet.
     #[must_use]
     pub fn new(settings: WindowSettings) -> Self {
         Self { settings, open: BTreeMap::new() }
     }
 
-    /// How many pods wait in all.
+    /// Number of pods that wait in all windows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.open.values().map(Window::len).sum()
     }
 
-    /// Whether none waits.
+    /// True if no pod waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.open.values().all(Window::is_empty)
     }
 
-    /// Whether no pod of a namespace waits.
+    /// True if no pod of a namespace waits.
     #[must_use]
     pub fn is_shut(&self, namespace: &str) -> bool {
         self.open.get(namespace).is_none_or(Window::is_empty)
     }
 
-    /// A pod of a namespace waits, in the words of [`Window::step`]. Answers when to wake, or a batch and its namespaces.
+    /// A pod of a namespace waits, in the words of [`Window::step`]. Answers the time to wake, or a batch and its namespaces.
     pub fn join(&mut self, namespace: &str, input: WindowInput<'_>, now: Duration) -> WindowStep {
         if !self.open.contains_key(namespace) {
             self.open.insert(namespace.to_owned(), Window::new(self.settings));
@@ -61,7 +61,7 @@ impl Windows {
         }
     }
 
-    /// A pod waits no longer, of whatever namespace.
+    /// A pod of any namespace waits no longer.
     pub fn leave(&mut self, uid: &str, now: Duration) {
         for window in self.open.values_mut() {
             window.step(WindowInput::Gone(uid), now);
@@ -69,7 +69,7 @@ impl Windows {
         self.forget(now);
     }
 
-    /// Time has passed.
+    /// Closes the windows whose time has come.
     pub fn tick(&mut self, now: Duration) -> WindowStep {
         let due = self.open.iter().filter_map(|(name, window)| Some((window.closes()?, name)));
         let Some((_, name)) = due.min().filter(|(due, _)| *due <= now) else { return self.wake() };
@@ -85,7 +85,7 @@ impl Windows {
         WindowStep { batch: None, wake: self.open.values().filter_map(Window::closes).min() }
     }
 
-    /// Closes what is quiet with it.
+    /// Closes the windows that are quiet together with the first.
     fn close(&mut self, first: &str, mut batch: ClosedWindow, now: Duration) -> WindowStep {
         let mut namespaces = BTreeSet::from([first.to_owned()]);
         for (name, window) in &mut self.open {
@@ -105,19 +105,19 @@ impl Windows {
     }
 }
 
-/// What to do after a step.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowStep {
-    /// A batch has closed.
+    /// The batch that has closed, if one has.
     pub batch: Option<Batched>,
-    /// Call [`Windows::tick`] at this time.
+    /// Time at which [`Windows::tick`] is to be called.
     pub wake: Option<Duration>,
 }
 
-/// A batch, and whose pods it has.
+/// A batch and its namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batched {
-    /// The pods of all of them.
+    /// The pods of all its namespaces.
     pub batch: ClosedWindow,
     /// The namespaces whose windows have closed.
     pub namespaces: BTreeSet<String>,

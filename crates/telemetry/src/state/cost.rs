@@ -1,5 +1,5 @@
-//! What EC2 runs for us and what that costs an hour: nodes, instances that have not joined, and instances that no NodeClaim
-//! has (as the janitor last listed them).
+//! EC2 instances that run for us and their cost an hour: nodes, instances that have not joined, and instances without a
+//! NodeClaim (as the janitor last listed them).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,13 +18,13 @@ struct Running<'a> {
     capacity_type: &'a str,
     zone: &'a str,
     count: u64,
-    /// Whether they are nodes.
+    /// True if they are nodes.
     joined: bool,
-    /// $/h of one, and of the same on demand, where the catalogue knows it.
+    /// $/h of one, and of the same machine on demand, if the catalogue knows it.
     price: Option<(f64, f64)>,
 }
 
-/// Everything that runs, by what is known of the cluster and what the leader's actors say.
+/// Everything that runs, by the cluster's state and the leader's actors.
 fn running<'a>(view: &'a ReplicaView, actors: &'a Value) -> Vec<Running<'a>> {
     let (snapshot, prices) = (&view.snapshot, TypesByClass::from_view(view));
     let nodes = || snapshot.nodes.values().filter(|node| node.managed());
@@ -56,7 +56,7 @@ fn running<'a>(view: &'a ReplicaView, actors: &'a Value) -> Vec<Running<'a>> {
     all
 }
 
-/// $/h of all that runs, and of the same on demand.
+/// $/h of everything that runs, and of the same machines on demand.
 pub fn dollars(view: &ReplicaView, actors: &Value) -> (f64, f64) {
     let all = running(view, actors);
     let each = all.iter().filter_map(|one| Some((one.count as f64, one.price?)));

@@ -1,4 +1,4 @@
-//! Gauges of nodes: what they have, what is used of it, and how old they are.
+//! Gauges of nodes: capacity, usage and age.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the limits of a NodePool are counted by, and what they leave to a claim that an earlier leader has made.
+//! Limits of a NodePool: the resources counted for them, and the rest that is left to a claim made by an earlier leader.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,10 +14,9 @@ use crate::pack::LimitsLeft;
 use crate::resources::Resources;
 
 impl Snapshot {
-    /// Those of `candidates` that a claim may still get: its pool's limits have room for them beside all that the pool has,
-    /// what is planned, and the most that claims which were made before this one may get. Where a leader has been cut off in
-    /// the middle of its plan and its last creations come late, its successor has planned without them. `types` are all of the
-    /// claim's class.
+    /// The `candidates` that a claim may still get: its pool's limits have room for them beside all nodes of the pool, all
+    /// planned ones, and the most that claims made before this one may get. If a leader was cut off in the middle of its plan and
+    /// its last creations came late, its successor has planned without them. `types` are all types of the claim's class.
     #[must_use]
     pub fn within_limits(
         &self,
@@ -45,12 +44,12 @@ impl Snapshot {
     }
 }
 
-/// Of claims that nobody has planned with, the earlier goes before the later.
+/// Order of claims that nobody has planned with: the earlier goes first.
 fn age(claim: &NodeClaim) -> (Option<Timestamp>, Option<&String>) {
     (claim.metadata.creation_timestamp.as_ref().map(|time| time.0), claim.metadata.name.as_ref())
 }
 
-/// What a pool's machines have together, or may have: those that stay.
+/// Resources that the staying machines of a pool have together, or may have.
 pub(in crate::cluster_state) fn usage<'a>(
     machines: impl Iterator<Item = &'a JoinedNode>,
     types: &[Arc<InstanceType>],
@@ -65,7 +64,7 @@ pub(in crate::cluster_state) fn usage<'a>(
     sum
 }
 
-/// The most that a claim may get that an earlier leader has made, and that the cloud has not answered.
+/// The most resources that a claim may get that an earlier leader has made and the cloud has not answered.
 fn most(entry: &ClaimEntry, asked: &Resources, types: &[Arc<InstanceType>]) -> Resources {
     let named = entry.claim.spec.requirements.iter().filter(|one| one.key == labels::INSTANCE_TYPE);
     let allowed: BTreeSet<&String> =

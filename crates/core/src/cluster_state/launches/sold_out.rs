@@ -7,17 +7,17 @@ use std::time::Duration;
 use crate::cluster_state::{ClusterState, Moment, NominationTarget, Snapshot};
 use crate::pod::Pod;
 
-/// So long EC2 may refuse what a pod would rather have.
+/// Time for which EC2 may refuse what a pod prefers; after it the pod does without.
 const LONGEST_PREFERENCE_WAIT: Duration = Duration::from_secs(15);
-/// A refusal that is older than this has nothing to do with the next: much longer than a launch takes that EC2 throttles.
+/// Longest time between two refusals that count as one run: much longer than a launch takes that EC2 throttles.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
-/// How long EC2 has had nothing for the claims that a pod was expected on. Monotonic time.
+/// The time during which EC2 had nothing for the claims that a pod was expected on. Monotonic time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SoldOutTime {
-    /// When the first of them was refused.
+    /// Time of the first refusal.
     pub since: Duration,
-    /// When the last was.
+    /// Time of the last refusal.
     pub last: Duration,
 }
 
@@ -44,7 +44,7 @@ impl ClusterState {
 }
 
 impl Snapshot {
-    /// Says of pods whether they do without what they prefer. One that is still to come is as the pod that it follows.
+    /// Marks the pods that do without what they prefer. A pod that is still to come is treated as the one that it follows.
     pub(in crate::cluster_state) fn relax(&self, pods: &mut [Pod], now: Moment) {
         if self.sold_out.is_empty() {
             return;

@@ -16,11 +16,11 @@ use k8s_openapi::api::core::v1::Taint;
 use crate::cluster_state::{ClaimEntry, ClusterState, Moment, PodEntry, Snapshot};
 use crate::pod::Pod;
 
-/// How long after its node is initialized a taint is taken for one of the node's start.
+/// Time after a node's initialization during which a taint counts as one of the node's start.
 const FIRST_MINUTES: SignedDuration = SignedDuration::from_mins(5);
-/// Kubernetes' own taints, such as a cordon's or that of a full disk: nothing of a node's start.
+/// Prefix of Kubernetes' own taints, such as a cordon's or that of a full disk: never taints of a node's start.
 const OF_KUBERNETES: &str = "node.kubernetes.io/";
-/// Pods that a report names at most.
+/// Most pods that a report names.
 const MOST_PODS: usize = 10;
 
 /// A node whose own pods wait for a taint of its first minutes, for people.
@@ -30,9 +30,9 @@ pub struct TaintAwaited {
     pub claim: Arc<ClaimEntry>,
     /// The taint.
     pub taint: Taint,
-    /// Until when it is waited for.
+    /// Time until which the node's own pods wait for the taint to go.
     pub until: Timestamp,
-    /// Pods that wait, some of them.
+    /// Up to `MOST_PODS` of the pods that wait.
     pub pods: Vec<Arc<Pod>>,
 }
 
@@ -49,7 +49,7 @@ impl Snapshot {
     pub(super) fn undeclared_taint(&self, entry: &ClaimEntry) -> Option<&Taint> {
         let facts = &entry.facts;
         let node = self.nodes.get(&facts.node).filter(|node| node.ready && !node.taints.is_empty())?;
-        // Where pods have come to it the taint is not of its start.
+        // If pods have come to the node, the taint is not one of its start.
         if self.loads.get(&facts.node).is_some_and(|load| load.visitors > 0) {
             return None;
         }
@@ -65,7 +65,7 @@ impl Snapshot {
         })
     }
 
-    /// Whether a pod that is expected on a claim's node waits for a taint of its first minutes.
+    /// True if a pod that is expected on a claim's node waits for a taint of its first minutes.
     pub(in crate::cluster_state) fn waits_for_taint(
         &self,
         claim: &str,
@@ -78,7 +78,8 @@ impl Snapshot {
 }
 
 impl ClusterState {
-    /// Nodes whose own pods have waited for a taint for as long as kube-scheduler has otherwise, each once.
+    /// Nodes whose own pods have waited for a taint for `patience`, the time that kube-scheduler otherwise has; each is
+    /// reported once.
     pub fn taints_awaited(&mut self, patience: Duration, now: Moment) -> Vec<TaintAwaited> {
         let mut found = Vec::new();
         let names: Vec<String> = self.uses.tainted(patience, now.monotonic);

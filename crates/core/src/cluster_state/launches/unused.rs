@@ -1,5 +1,5 @@
-//! Which nodes are not used by the pods that they were launched for, and which pods wait for the next try therefore. Why and
-//! for how long is decided by [`crate::launch_limits::UnusedLaunches`] (docs/decisions/037).
+//! Nodes that are not used by the pods they were launched for, and pods that wait for the next try because of that. The
+//! pauses are decided by [`crate::launch_limits::UnusedLaunches`] (docs/decisions/037).
 //!
 //! A node counts as not used only as a whole, and only while a pod that it was launched for still waits without a place: not
 //! where those pods have gone, have found room elsewhere, or where other pods have come to it.
@@ -22,14 +22,14 @@ use crate::pod::Pod;
 use crate::resources::Resources;
 pub(in crate::cluster_state) use uses::Uses;
 
-/// Workloads that a claim names at most.
+/// Most workloads that a claim names.
 pub(in crate::cluster_state) const MOST_NAMED: usize = 64;
-/// Pods that a report names at most.
+/// Most pods that a report names.
 const MOST_PODS: usize = 10;
-/// kube-scheduler's turn is judged a moment before it is over, as the pods are planned anew then.
+/// kube-scheduler's turn is judged this long before it is over, as the pods are planned anew then.
 const BEFORE: Duration = Duration::from_secs(1);
 
-/// Why a node is not used.
+/// The reason that a node is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotUsedReason {
     /// It has less room than was foreseen, or DaemonSets have taken more of it.
@@ -43,7 +43,7 @@ pub enum NotUsedReason {
 }
 
 impl NotUsedReason {
-    /// Its name, for counting.
+    /// The reason's name, as a label of metrics.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -73,35 +73,35 @@ pub struct NotUsed {
     pub claim: Arc<ClaimEntry>,
     /// The Node's name, empty while there is none.
     pub node: String,
-    /// Why.
+    /// The reason that it is not used.
     pub reason: NotUsedReason,
-    /// What on the node keeps them off, as far as that is seen; kube-scheduler's words may be from before the node came.
+    /// Taint or label of the node that keeps the pods off, if seen; kube-scheduler's words may be older than the node.
     pub seen: Option<String>,
-    /// What kube-scheduler or kubelet said.
+    /// The message of kube-scheduler or kubelet.
     pub words: String,
-    /// Pods that still wait, some of them.
+    /// Up to `MOST_PODS` of the pods that still wait.
     pub pods: Vec<Arc<Pod>>,
-    /// How many nodes in a row the workload has not used that has to wait longest.
+    /// Nodes in a row not used by the workload that has to wait longest.
     pub failures: u32,
-    /// How long the next launch for it has to wait.
+    /// Time that the next launch for this workload has to wait.
     pub pause: Duration,
 }
 
-/// What a claim was launched for and what has come of it.
+/// The use of one claim's node so far.
 #[derive(Debug, Default)]
 struct Open {
     /// The pods that were planned on it here; empty if another leader has planned it.
     pods: Option<BTreeSet<String>>,
-    /// Since when its node is ready for pods, as far as was looked. Monotonic.
+    /// Time from which its node is ready for pods, as far as was looked. Monotonic.
     ready: Option<Duration>,
-    /// Since when its node was seen to wait for a taint of its first minutes. Monotonic.
+    /// Time at which its node was first seen to wait for a taint of its first minutes. Monotonic.
     tainted: Option<Duration>,
-    /// That has been told.
+    /// True once that wait has been reported.
     taint_reported: bool,
     judged: bool,
 }
 
-/// A claim's workloads as its annotation has them, each with how many nodes it had not used before.
+/// The workloads in a claim's annotation, each with the number of nodes that it had not used before.
 #[must_use]
 pub fn read_launched_for(written: &str) -> Vec<(String, u32)> {
     let one = |text: &str| match text.split_once(':') {
@@ -119,10 +119,10 @@ impl ClusterState {
         }
     }
 
-    /// What has come of nodes that were launched for pods: a workload that uses one is trusted again, and nodes that are not
-    /// used are answered, each once. `patience` is how long kube-scheduler has to bind pods to a node that is ready; while
-    /// the API server was not `seen` for as long, nobody is judged by it, and nodes that may have to be are noted: they do not go
-    /// as empty before. To be called before what is planned next is decided.
+    /// Judges nodes that were launched for pods: a workload that uses one is trusted again, and nodes that are not used are
+    /// answered, each once. `patience` is the time that kube-scheduler has to bind pods to a node that is ready. While the
+    /// API server was not `seen` for that long, nothing is judged by it, and nodes that may have to be are noted: they are
+    /// not removed as empty before. To be called before the next plan is decided.
     pub fn judge_launches(&mut self, patience: Duration, seen: bool, now: Moment) -> Vec<NotUsed> {
         self.learn(now.wall);
         if self.now.unused.has_old(now.wall) {
@@ -146,7 +146,7 @@ impl ClusterState {
                 self.await_taint(&name, patience, now.monotonic);
                 continue;
             }
-            // Where the taint was waited for in vain, kube-scheduler has had its turn.
+            // If the taint was waited for in vain, kube-scheduler has had its turn.
             let in_vain = self.now.undeclared_taint(&entry).is_some();
             let Some(open) = self.uses.open.get_mut(&name) else { continue };
             if seen && entry.facts.initialized.is_some() {
@@ -154,7 +154,7 @@ impl ClusterState {
                 open.ready.get_or_insert(since);
             }
             let over = open.ready.is_some_and(|since| now.monotonic >= (since + patience).saturating_sub(BEFORE));
-            // What may yet come out against it is not known before its turn has been seen.
+            // A case against the node is not known before kube-scheduler's turn has been seen.
             let over = over || !seen;
             let Some(case) = self.case(&entry, over, now) else { continue };
             let waiting = waiting.get_or_insert_with(|| self.now.waiting());
@@ -179,13 +179,13 @@ impl ClusterState {
         self.expect_until(claim, now + patience);
     }
 
-    /// How many workloads wait for the next try.
+    /// Number of workloads that wait for the next try.
     #[must_use]
     pub fn held_back(&self) -> usize {
         self.now.unused.count()
     }
 
-    /// Whether a claim's node is used by pods, or need not be looked at any more. Workloads that have a pod on it are trusted.
+    /// True if a claim's node is used, or need not be looked at any more. Workloads that have a pod on it are trusted.
     fn was_used(&mut self, entry: &ClaimEntry) -> bool {
         let facts = &entry.facts;
         let class = &entry.claim.spec.node_class_ref.name;
@@ -203,7 +203,7 @@ impl ClusterState {
             }
             return true;
         }
-        // Pods have come and gone unseen.
+        // Pods have come and gone without being seen.
         if facts.last_pod_event.is_some() && !self.uses.refused.contains_key(&facts.node) {
             self.uses.open.remove(&facts.name);
             return true;
@@ -211,7 +211,7 @@ impl ClusterState {
         self.uses.open.get(&facts.name).is_none_or(|open| open.judged)
     }
 
-    /// What a claim may be judged for now.
+    /// The case for which a claim may be judged now.
     fn case(&self, entry: &ClaimEntry, over: bool, now: Moment) -> Option<Case> {
         let facts = &entry.facts;
         let leaves = self.now.deleting.claims.contains(&facts.name);
@@ -221,7 +221,7 @@ impl ClusterState {
         }
         facts.initialized?;
         let load = self.now.loads.get(&facts.node);
-        // Who is bound to it may yet start, but for pods like those that kubelet has refused.
+        // A bound pod may yet start, unless it is like those that kubelet has refused.
         let refused = self.uses.refused.get(&facts.node);
         let may_start = |pod: &Arc<PodEntry>| {
             !pod.belongs_to_node() && (pod.started || !refused.is_some_and(|all| all.contains_key(&pod.workload)))
@@ -283,7 +283,7 @@ impl ClusterState {
         judged
     }
 
-    /// Whether a pod that waits is one that the claim was launched for, has waited while its node was there, and has no place.
+    /// True if a waiting pod is one that the claim was launched for, has waited while its node was there, and has no place.
     fn waits_for(&self, pod: &PodEntry, entry: &ClaimEntry, open: &Open, case: &Case, now: Moment) -> bool {
         let since = entry.facts.created;
         let later = since.is_some_and(|since| pod.pod.created.is_some_and(|created| created > since));
@@ -293,7 +293,8 @@ impl ClusterState {
             Case::Expired => !later,
             Case::Stands { .. } => pod.pod.created.is_none_or(|created| created <= ready),
         };
-        // Where it is known for whom it was planned, others of the workload have places of their own, but for successors.
+        // If the pods that the claim was planned for are known, others of the workload have places of their own, except
+        // successors.
         let own = planned || (in_time && (later || open.pods.is_none()));
         own && self.now.expected_on(&pod.pod.uid, now).is_none()
     }
@@ -324,15 +325,16 @@ impl ClusterState {
     }
 }
 
-/// What a claim is judged for.
+/// The case for which a claim is judged.
 enum Case {
-    /// Its node stands ready with no pod on it but DaemonSets', which request so much; whether kube-scheduler has had its time.
+    /// The node stands ready with no pod on it except those of DaemonSets, which request `used`; `over` is true if
+    /// kube-scheduler has had its time.
     Stands { node: Arc<NodeEntry>, used: Resources, over: bool },
-    /// It goes as its time is over, and was never ready for long.
+    /// The claim goes because its time is over, and was never ready for long.
     Expired,
 }
 
-/// A claim whose node is not used, and by which workloads.
+/// A claim whose node is not used, with the workloads that do not use it.
 struct Judged {
     entry: Arc<ClaimEntry>,
     reason: NotUsedReason,
@@ -342,12 +344,12 @@ struct Judged {
     workloads: Vec<String>,
 }
 
-/// Whether pods wait that a claim was launched for.
+/// True if pods wait that a claim was launched for.
 fn is_awaited(entry: &ClaimEntry, waiting: &BTreeMap<String, Vec<Arc<PodEntry>>>) -> bool {
     entry.facts.launched_for.iter().any(|(workload, _)| waiting.contains_key(workload))
 }
 
-/// What of a node's taints and labels keeps a pod off it.
+/// The taint or label of a node that keeps a pod off it, for people.
 fn mismatch(node: &NodeEntry, pod: &Pod) -> Option<String> {
     let hard = node.taints.iter().filter(|taint| taint.effect != "PreferNoSchedule");
     if let Some(taint) = hard.into_iter().find(|taint| !pod.tolerates(taint)) {
@@ -376,7 +378,7 @@ impl Snapshot {
         all
     }
 
-    /// What DaemonSets take of a claim's node beyond what was planned for them, and the node's instance type.
+    /// Resources that DaemonSets take of a claim's node beyond the plan for them, with the node's instance type.
     fn taken_by_daemons(&self, entry: &ClaimEntry) -> Option<(String, Resources)> {
         let facts = &entry.facts;
         let node = self.nodes.get(&facts.node)?;

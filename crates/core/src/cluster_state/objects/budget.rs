@@ -9,12 +9,12 @@ use crate::cluster_state::Snapshot;
 use crate::pack::Selector;
 use crate::pod::Pod;
 
-/// A budget and whom it covers.
+/// A budget, with its selector read.
 #[derive(Clone, Debug)]
 pub struct BudgetEntry {
-    /// As the API server has it, status among it.
+    /// The object as the API server has it, with its status.
     pub budget: Arc<PodDisruptionBudget>,
-    /// Whether it never lets a pod go, however many there are.
+    /// True if it never lets a pod go, however many there are.
     pub blocks_fully: bool,
     selector: Selector,
 }
@@ -34,20 +34,20 @@ impl BudgetEntry {
         Self { budget: Arc::new(budget), blocks_fully, selector }
     }
 
-    /// A budget that cannot be read and lets nothing go: whether it says so itself is not known.
+    /// A budget that cannot be read lets nothing go: it is not known what it asks for.
     #[must_use]
     pub fn unreadable(budget: PodDisruptionBudget) -> Self {
         Self { blocks_fully: true, ..Self::new(budget) }
     }
 
-    /// Whether a pod is under this budget.
+    /// True if a pod is under this budget.
     #[must_use]
     pub fn covers(&self, pod: &Pod) -> bool {
         self.budget.metadata.namespace.as_deref().unwrap_or("default") == pod.namespace
             && self.selector.matches(&pod.labels)
     }
 
-    /// Whether it asks for all the pods that there are, as one of one replica that has to be there.
+    /// True if it asks for all existing pods, such as a budget of one replica that has to be there.
     #[must_use]
     pub fn asks_for_all(&self) -> bool {
         let status = self.budget.status.as_ref();
@@ -55,7 +55,8 @@ impl BudgetEntry {
             && status.is_some_and(|status| status.expected_pods > 0 && status.desired_healthy >= status.expected_pods)
     }
 
-    /// Whether it refuses the eviction of a pod of its own now. One that is not Ready goes all the same where the budget says so.
+    /// True if it refuses the eviction of one of its pods now. A pod that is not Ready may go all the same where the budget
+    /// says so.
     #[must_use]
     pub fn refuses_now(&self, ready: bool) -> bool {
         let spec = self.budget.spec.as_ref();
@@ -70,7 +71,7 @@ impl BudgetEntry {
         format!("{}/{}", meta.namespace.as_deref().unwrap_or("default"), meta.name.as_deref().unwrap_or_default())
     }
 
-    /// How many of its pods may go now.
+    /// Number of its pods that may go now.
     #[must_use]
     pub fn allowed(&self) -> i32 {
         self.budget.status.as_ref().map_or(0, |status| status.disruptions_allowed)
@@ -83,15 +84,15 @@ impl Snapshot {
         self.budgets.values().filter(|entry| entry.covers(pod))
     }
 
-    /// Whether budgets never let a pod go: one blocks fully, or there is more than one, which the API server refuses.
+    /// True if budgets never let a pod go: one blocks fully, or there is more than one, which the API server refuses.
     #[must_use]
     pub fn budgets_forbid(&self, pod: &Pod) -> bool {
         let mut covering = self.budgets_of(pod);
         covering.next().is_some_and(|first| first.blocks_fully || covering.next().is_some())
     }
 
-    /// Whether the eviction of a pod that is Ready is refused for as long as its budget and workload stay as they are: as
-    /// [`Snapshot::budgets_forbid`], or as the budget asks for all the pods that there are.
+    /// True if the eviction of a Ready pod is refused for as long as its budget and workload stay as they are:
+    /// [`Snapshot::budgets_forbid`], or the budget asks for all existing pods.
     #[must_use]
     pub fn budgets_hold(&self, pod: &Pod) -> bool {
         self.budgets_forbid(pod) || self.budgets_of(pod).any(|budget| budget.asks_for_all())

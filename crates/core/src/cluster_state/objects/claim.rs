@@ -19,13 +19,13 @@ use crate::resources::Resources;
 pub struct ClaimEntry {
     /// The claim; without a uid while it is only planned.
     pub claim: Arc<NodeClaim>,
-    /// What its instance will have at most, while the cloud has not said what it has.
+    /// The most that its instance will have, while the cloud has not said what it has.
     pub expected_capacity: Resources,
-    /// What its conditions and times come to.
+    /// Facts read from its conditions and times.
     pub facts: ClaimFacts,
 }
 
-/// What a claim's conditions and times come to.
+/// Facts read from a claim's metadata, conditions and times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimFacts {
     /// `metadata.name`.
@@ -36,30 +36,30 @@ pub struct ClaimFacts {
     pub pool: String,
     /// Its Node's name, empty until it has one.
     pub node: String,
-    /// The last stage that it has passed.
+    /// The last stage that it has reached.
     pub stage: Option<ClaimStage>,
-    /// When it became Initialized.
+    /// Time at which it became Initialized.
     pub initialized: Option<Timestamp>,
-    /// Whether it says itself that it goes: it is being deleted, or the cloud has announced that it takes the instance.
+    /// True if it says itself that it goes: it is being deleted, or the cloud has announced that it takes the instance.
     pub deleting: bool,
-    /// By when its instance ends whatever is on it, where that is known of a claim that leaves: its own grace is over, or EC2
-    /// takes it back.
+    /// Time by which its instance ends whatever is on it, where that is known of a claim that leaves: its own grace is over,
+    /// or EC2 takes it back.
     pub ends: Option<Timestamp>,
-    /// Whether the cloud has begun to end its instance.
+    /// True if the cloud has begun to end its instance.
     pub terminating: bool,
-    /// When it was created.
+    /// Creation time.
     pub created: Option<Timestamp>,
-    /// When its time is over: not before its full age, though the API dates its creation in whole seconds.
+    /// Time at which its age is over: not before its full age, though the API dates its creation in whole seconds.
     pub expires: Option<Timestamp>,
-    /// Whether Consolidatable is True.
+    /// True if its condition Consolidatable is True.
     pub consolidatable: bool,
-    /// Since when Drifted is True.
+    /// Time since which its condition Drifted is True.
     pub drifted: Option<Timestamp>,
-    /// Whether a command says that it holds the claim.
+    /// True if a command says that it holds the claim.
     pub disruption_reason: bool,
     /// `status.lastPodEventTime`.
     pub last_pod_event: Option<Timestamp>,
-    /// The workloads that it was launched for, each with how many nodes it had not used before.
+    /// The workloads that it was launched for, each with the number of nodes that it had not used before.
     pub launched_for: Vec<(String, u32)>,
 }
 
@@ -71,21 +71,21 @@ impl ClaimEntry {
         Self { claim, expected_capacity, facts }
     }
 
-    /// Whether the API server does not know it yet.
+    /// True if the API server does not know it yet.
     #[must_use]
     pub fn is_planned(&self) -> bool {
         self.claim.metadata.uid.is_none()
     }
 
-    /// Whether its instance's resources are unknown: the cloud has not answered, and an earlier leader has planned it.
+    /// True if its instance's resources are unknown: the cloud has not answered, and an earlier leader has planned it.
     #[must_use]
     pub fn is_open(&self) -> bool {
         let answered = self.claim.status.as_ref().is_some_and(|status| !status.allocatable.is_empty());
         !answered && self.expected_capacity.is_empty()
     }
 
-    /// Whether pods may be planned on it: its instance is launched, or it was planned with, here or by an earlier leader. One that
-    /// somebody else has made is a place from its launch on, as nobody knows before whether an instance comes of it.
+    /// True if pods may be planned on it: its instance is launched, or it was planned with, here or by an earlier leader. A
+    /// claim that somebody else has made counts from its launch on, as nobody knows before whether an instance comes of it.
     #[must_use]
     pub fn is_promised(&self) -> bool {
         let by_leader = || {
@@ -95,21 +95,21 @@ impl ClaimEntry {
         self.facts.stage.is_some() || self.is_planned() || !self.expected_capacity.is_empty() || by_leader()
     }
 
-    /// Its machine, empty until the cloud has made one.
+    /// Provider id of its machine, empty until the cloud has made one.
     #[must_use]
     pub fn provider_id(&self) -> &str {
         self.claim.status.as_ref().map_or("", |status| status.provider_id.as_str())
     }
 
-    /// Whether a Node is its own: the one that has registered for it, or while none has any with its provider ID. Another that
-    /// merely copies the provider ID is not.
+    /// True if a Node is its own: the one that has registered for it, or while none has, any with its provider ID. Another
+    /// Node that merely copies the provider ID is not.
     #[must_use]
     pub fn is_on(&self, node: &NodeEntry) -> bool {
         let same = !node.provider_id.is_empty() && node.provider_id == self.provider_id();
         same && self.facts.may_be_on(&node.name)
     }
 
-    /// Whether it says itself that it goes: it is being deleted, or the cloud has announced that it takes the instance.
+    /// True if it says itself that it goes: it is being deleted, or the cloud has announced that it takes the instance.
     #[must_use]
     pub fn says_it_leaves(&self) -> bool {
         self.facts.deleting
@@ -117,7 +117,7 @@ impl ClaimEntry {
 }
 
 impl ClaimFacts {
-    /// Whether the Node of that name is the one that has registered for it, or none has.
+    /// True if the Node of that name has registered for it, or no Node has.
     #[must_use]
     pub fn may_be_on(&self, node: &str) -> bool {
         self.node.is_empty() || self.node == node

@@ -1,4 +1,4 @@
-//! What is kept of each kind of object: nodes, claims, pods, and what is on them.
+//! Entries of each kind of object: nodes, claims, pods, and the pods on nodes.
 
 pub(super) mod budget;
 pub(super) mod claim;

@@ -10,7 +10,7 @@ use crate::cluster_state::unwell::{UnhealthyCondition, unwell};
 use crate::lifecycle::{claim::from_quantities, initialization::is_ready};
 use crate::resources::Resources;
 
-/// What is known of a Node.
+/// A Node as it is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeEntry {
     /// `metadata.name`.
@@ -23,20 +23,20 @@ pub struct NodeEntry {
     pub labels: BTreeMap<String, String>,
     /// Its taints; a cordon counts as one.
     pub taints: Vec<Taint>,
-    /// What the machine has.
+    /// Capacity of the machine.
     pub capacity: Resources,
-    /// What of it pods may use.
+    /// The part of the capacity that pods may use.
     pub allocatable: Resources,
-    /// Whether its kubelet says Ready.
+    /// True if its kubelet says Ready.
     pub ready: bool,
-    /// The conditions that it is repaired for, those that it has.
+    /// Conditions for which it is to be repaired.
     pub unwell: Vec<UnhealthyCondition>,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     pub deleting: bool,
-    /// The annotation by which it is to be left alone: `karpenter.sh/do-not-disrupt`, or where that is absent
-    /// `karpenter.sh/do-not-consolidate`, as it was called before.
+    /// Key of the annotation that forbids its disruption: `karpenter.sh/do-not-disrupt`, or where that is absent
+    /// `karpenter.sh/do-not-consolidate`, its earlier name.
     pub do_not_disrupt: Option<&'static str>,
-    /// Since when it is empty, as a leader has written it down for a pool with a TTL.
+    /// Time since which it is empty, as a leader has written it down for a pool with a TTL.
     pub emptied: Option<Timestamp>,
     /// `metadata.resourceVersion` as a number; none where it is no number, or is doubted.
     pub resource_version: Option<u64>,
@@ -77,13 +77,13 @@ impl NodeEntry {
         }
     }
 
-    /// Whether it was made for a NodePool: it carries the class's label.
+    /// True if it was made for a NodePool: it carries the class's label.
     #[must_use]
     pub fn managed(&self) -> bool {
         self.labels.contains_key(labels::EC2_NODE_CLASS)
     }
 
-    /// Whether a label says `true`.
+    /// True if the label's value is `true`.
     #[must_use]
     pub fn is_labelled(&self, key: &str) -> bool {
         self.labels.get(key).is_some_and(|value| value == "true")

@@ -1,4 +1,4 @@
-//! A pod as the cluster state keeps it: what scheduling sees, where it is, and whether it waits for a node of ours.
+//! A pod as the cluster state keeps it: its scheduling rules, its node, and whether it waits for a node of ours.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,67 +14,67 @@ use crate::cluster_state::objects::daemon::POD_TEMPLATE_GENERATION;
 use crate::cluster_state::objects::workload::{refused_by_kubelet, words_of_scheduler, workload_of};
 use crate::pod::{DrainFacts, Pod, eviction_cost};
 
-/// A pod and where it stands.
+/// A pod, its node and its state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodEntry {
-    /// What scheduling sees of it.
+    /// The part of it that scheduling sees.
     pub pod: Arc<Pod>,
     /// The node it is bound to, empty while it is not.
     pub node_name: String,
-    /// Whether it waits for a node that does not exist (core spec 3.1).
+    /// True if it waits for a node that does not exist (core spec 3.1).
     pub provisionable: bool,
     /// The node that it is nominated to while it is not bound: by kube-scheduler, which makes room there, or by us.
     pub nominated: Option<String>,
-    /// Whether it may: kube-scheduler has not said anything of it yet, see [`is_unmarked`].
+    /// True if it may be waiting for one: kube-scheduler has not said anything of it yet, see [`is_unmarked`].
     pub unmarked: bool,
-    /// Whether it belongs to a DaemonSet.
+    /// True if it belongs to a DaemonSet.
     pub daemon: bool,
-    /// Whether it mirrors a static pod of its kubelet.
+    /// True if it mirrors a static pod of its kubelet.
     pub mirror: bool,
-    /// Whether it belongs to a StatefulSet: its successor comes only when it is gone.
+    /// True if it belongs to a StatefulSet: its successor comes only when it is gone.
     pub stateful: bool,
-    /// What made it, where default spread constraints look at that: kind, namespace and name.
+    /// Its controller, of the kinds that default spread constraints look at: kind, namespace and name.
     pub controller: Option<String>,
-    /// Until when it asks not to be disturbed.
+    /// Protection from disruption that it asks for.
     pub do_not_disrupt: DoNotDisrupt,
-    /// The annotation that says so, as it is called there.
+    /// Key of the annotation by which it asks.
     pub asks_by: &'static str,
-    /// How long it may take to end.
+    /// Its termination grace period.
     pub grace: Duration,
-    /// What its eviction costs (core spec 5.4).
+    /// Cost of its eviction (core spec 5.4).
     pub eviction_cost: f64,
-    /// Whether it is Ready.
+    /// True if it is Ready.
     pub ready: bool,
-    /// When kubelet took it in.
+    /// Time at which kubelet took it in.
     pub since: Option<Timestamp>,
-    /// Whether it runs to its end, as a Job's pods do: its containers are not started again when they are done.
+    /// True if it runs to its end, as a Job's pods do: its containers are not started again when they are done.
     pub ends: bool,
-    /// Whether it has ended.
+    /// True if it has ended.
     pub terminal: bool,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     pub deleting: bool,
     /// Names of the PersistentVolumeClaims that it uses.
     pub volume_claims: Vec<String>,
-    /// What draining has to know of it.
+    /// Facts that draining goes by.
     pub drain: DrainFacts,
-    /// What it comes from, see [`workload_of`].
+    /// Its workload, see [`workload_of`].
     pub workload: String,
-    /// Whether a container of it runs, or has.
+    /// True if a container of it runs, or has run.
     pub started: bool,
-    /// What kubelet said that has not let it run.
+    /// Kubelet's message, if it did not let the pod run.
     pub refused: Option<String>,
-    /// kube-scheduler's own words, while it has no node for it.
+    /// kube-scheduler's message, while it has no node for the pod.
     pub words: Option<String>,
-    /// Of a DaemonSet's pod, which template it is of.
+    /// Generation of its template, if it is a DaemonSet's pod.
     pub template: Option<String>,
     /// `metadata.resourceVersion` as a number; none where it is no number.
     pub resource_version: Option<u64>,
-    /// It is there and cannot be read: what it requests is not known.
+    /// True if it is there and cannot be read: its requests are not known.
     pub unreadable: bool,
 }
 
-/// What a pod's annotation `karpenter.sh/do-not-disrupt` comes to (core spec 5.2), or where it is absent
-/// `karpenter.sh/do-not-evict`, as it was called before.
+/// The meaning of a pod's annotation `karpenter.sh/do-not-disrupt` (core spec 5.2), or where that is absent of
+/// `karpenter.sh/do-not-evict`, its earlier name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DoNotDisrupt {
     /// It may be moved.
@@ -107,14 +107,14 @@ impl DoNotDisrupt {
         }
     }
 
-    /// Under which key a pod has it: the older one only where the other is absent.
+    /// The key of the annotation that a pod has: the older one only where the other is absent.
     fn key(pod: &KubePod) -> &'static str {
         let has = |key: &str| pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(key));
         let old = has(annotations::DO_NOT_EVICT) && !has(annotations::DO_NOT_DISRUPT);
         if old { annotations::DO_NOT_EVICT } else { annotations::DO_NOT_DISRUPT }
     }
 
-    /// Whether it holds now.
+    /// True if the pod may not be moved now.
     #[must_use]
     pub fn holds(&self, now: Timestamp) -> bool {
         match self {
@@ -125,14 +125,14 @@ impl DoNotDisrupt {
     }
 }
 
-/// How long a pod has to end when it does not say.
+/// Grace period of a pod that does not give one (Kubernetes' default).
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 
 impl PodEntry {
     /// Reads a pod of the API. If its quantities are invalid no scheduler can place it, and the error says why.
     ///
     /// # Errors
-    /// What is wrong with its requests.
+    /// The fault in its requests.
     pub fn from_kube(pod: &KubePod) -> Result<Self, crate::pod::PodError> {
         Ok(Self::from_pod(pod, Pod::from_kube(pod)?))
     }
@@ -192,51 +192,51 @@ impl PodEntry {
         Self { provisionable: false, unmarked: false, unreadable: true, ..entry }
     }
 
-    /// As it is there, readable or not.
+    /// Reads a pod; one that cannot be read becomes [`PodEntry::unreadable`].
     #[must_use]
     pub fn as_it_is(pod: &KubePod) -> Self {
         Self::from_kube(pod).unwrap_or_else(|_| Self::unreadable(pod))
     }
 
-    /// Whether topology rules count it: scheduled, neither ended nor ending (core spec 3.7).
+    /// True if topology rules count it: scheduled, neither ended nor ending (core spec 3.7).
     #[must_use]
     pub fn counts_for_topology(&self) -> bool {
         !self.node_name.is_empty() && !self.terminal && !self.deleting
     }
 
-    /// Whether it has neither ended nor is ending.
+    /// True if it has neither ended nor is ending.
     #[must_use]
     pub fn is_active(&self) -> bool {
         !self.terminal && !self.deleting
     }
 
-    /// Whether it comes again by itself on any node, so that it needs no place.
+    /// True if it comes again by itself on any node, so that it needs no place.
     #[must_use]
     pub fn belongs_to_node(&self) -> bool {
         self.daemon || self.mirror
     }
 
-    /// Whether it would have to be moved if its node went, and comes again elsewhere (core spec 5.2, "reschedulable").
+    /// True if it would have to be moved if its node went, and comes again elsewhere (core spec 5.2, "reschedulable").
     #[must_use]
     pub fn reschedulable(&self) -> bool {
         !self.terminal && (!self.deleting || self.stateful) && !self.daemon && !self.mirror
     }
 
-    /// Whether it waits for a node, marked by kube-scheduler or not.
+    /// True if it waits for a node, marked by kube-scheduler or not.
     #[must_use]
     pub fn waits_for_node(&self) -> bool {
         self.node_name.is_empty() && (self.provisionable || self.unmarked)
     }
 
-    /// Whether it takes room on its node.
+    /// True if it takes room on its node.
     #[must_use]
     pub fn takes_room(&self) -> bool {
         !self.node_name.is_empty() && !self.terminal
     }
 }
 
-/// Whether a pod waits for a node that does not exist (core spec 3.1): kube-scheduler found none, and no DaemonSet or kubelet
-/// made it. Whether kube-scheduler is making room for one that is nominated to a node is for the cluster to say.
+/// True if a pod waits for a node that does not exist (core spec 3.1): kube-scheduler found none, and no DaemonSet or kubelet
+/// made it. If it is nominated to a node, the cluster state decides whether kube-scheduler is making room for it there.
 #[must_use]
 pub fn is_provisionable(pod: &KubePod) -> bool {
     let Some(status) = &pod.status else { return false };
@@ -244,9 +244,9 @@ pub fn is_provisionable(pod: &KubePod) -> bool {
     scheduled.is_some_and(|condition| condition.reason.as_deref() == Some("Unschedulable")) && can_be_given_a_node(pod)
 }
 
-/// Whether kube-scheduler has not said anything yet of a pod that only room keeps from a node, as far as one can tell
-/// (docs/decisions/015). Whoever waits for another scheduler, a gate or a device is left to them; so is who may get its
-/// place by preemption.
+/// True if kube-scheduler has not said anything yet of a pod that only room keeps from a node, as far as one can tell
+/// (docs/decisions/015). Pods that wait for another scheduler, a gate or a device are left to them, and so are pods that may
+/// get their place by preemption.
 #[must_use]
 pub fn is_unmarked(pod: &KubePod) -> bool {
     let Some(spec) = &pod.spec else { return false };
@@ -263,7 +263,7 @@ pub fn is_unmarked(pod: &KubePod) -> bool {
 
 const SCHEDULED: &str = "PodScheduled";
 
-/// Whether a pod has no node, and only a scheduler can give it one.
+/// True if a pod has no node, and only a scheduler can give it one.
 fn can_be_given_a_node(pod: &KubePod) -> bool {
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
     node.is_none_or(str::is_empty)

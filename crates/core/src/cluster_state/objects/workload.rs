@@ -1,4 +1,4 @@
-//! What a pod comes from: pods of one workload have one fate where a plan and the cluster disagree about a node.
+//! The workload of a pod: pods of one workload have one fate where a plan and the cluster disagree about a node.
 
 use std::borrow::Cow;
 
@@ -12,8 +12,8 @@ use crate::pod::Pod;
 /// The label by which a Deployment tells its ReplicaSets' pods apart.
 pub(in crate::cluster_state) const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// What says which workload a pod is of: its controller. A Job's pods, and those that nothing made, are told apart by what
-/// they ask for: of a CronJob every run is another Job.
+/// The key of a pod's workload: its controller. A Job's pods, and those without an owner, are told apart by their requests
+/// and rules: each run of a CronJob is another Job.
 #[must_use]
 pub fn workload_of(pod: &KubePod, scheduled: &Pod) -> String {
     let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
@@ -44,31 +44,31 @@ pub fn controlled_by(namespace: &str, kind: &str, uid: &str) -> String {
     hash::json_hash(&json!([namespace, kind, uid]))
 }
 
-/// What a move of a pod is remembered by: its workload. Of a pod that moves by a restart of its Deployment it is the Deployment,
-/// as what the restart brings is of another ReplicaSet.
+/// The key by which a move of a pod is remembered: its workload. For a pod that moves by a restart of its Deployment it is
+/// the Deployment, because the pods that the restart brings are of another ReplicaSet.
 #[must_use]
 pub fn moved_as(entry: &PodEntry) -> Cow<'_, str> {
     let Some(set) = &entry.drain.rollout else { return Cow::Borrowed(&entry.workload) };
-    // A Deployment calls its ReplicaSets by its own name and the hash of their template.
+    // A Deployment names its ReplicaSets by its own name and the hash of their template.
     let deployment =
         entry.pod.labels.get(TEMPLATE_HASH).and_then(|hash| set.strip_suffix(hash.as_str())?.strip_suffix('-'));
     match deployment {
-        // A workload is a hash: it is nothing of this form.
+        // A workload is a hash: it never has this form.
         Some(deployment) => Cow::Owned(format!("Deployment {}/{deployment}", entry.pod.namespace)),
         None => Cow::Borrowed(&entry.workload),
     }
 }
 
-/// So many characters of a message on a pod are kept and said: who may write its status may write a million.
+/// Most characters of a pod's message that are kept and shown: anyone who may write its status may write a million.
 const LONGEST_WORDS: usize = 1000;
 
-/// What kubelet said of a pod that it did not let run: it has failed without a container having been started.
+/// Kubelet's message about a pod that it did not let run: it has failed without a container having been started.
 #[must_use]
 pub fn refused_by_kubelet(pod: &KubePod) -> Option<String> {
     let status = pod.status.as_ref().filter(|status| status.phase.as_deref() == Some("Failed"))?;
     let begun = status.container_statuses.iter().flatten().chain(status.init_container_statuses.iter().flatten());
     let reason = status.reason.as_deref().unwrap_or_default();
-    // What kubelet evicts it had let run.
+    // A pod that kubelet evicts had been let run.
     if begun.count() > 0 || matches!(reason, "" | "Evicted" | "NodeLost" | "Terminated" | "NodeShutdown") {
         return None;
     }
@@ -77,7 +77,7 @@ pub fn refused_by_kubelet(pod: &KubePod) -> Option<String> {
     Some(said.chars().take(LONGEST_WORDS).collect())
 }
 
-/// kube-scheduler's own words about a pod that it has no node for.
+/// kube-scheduler's message about a pod that it has no node for.
 #[must_use]
 pub fn words_of_scheduler(pod: &KubePod) -> Option<String> {
     let conditions = pod.status.as_ref()?.conditions.as_deref()?;

@@ -11,11 +11,11 @@ use crate::cluster_state::{ClusterState, Moment, Snapshot};
 /// A pool that packing leaves out, as its launches are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClosedPool {
-    /// Until when, on the monotonic clock.
+    /// End of the closure. Monotonic.
     pub until: Duration,
     /// The pool's generation that was refused: a later one is tried at once.
     pub generation: Option<i64>,
-    /// Why, for a person; does not change while the cause is the same.
+    /// The reason, for people; it does not change while the cause is the same.
     pub why: String,
 }
 
@@ -27,7 +27,7 @@ impl ClusterState {
 }
 
 impl Snapshot {
-    /// Why a pool is left out now, as its launches are refused.
+    /// The reason that a pool is left out now because its launches are refused; `None` if it is not.
     pub(in crate::cluster_state) fn is_closed(&self, name: &str, pool: &NodePool, now: Moment) -> Option<String> {
         let closed = self.closed_pools.get(name)?;
         let holds = now.monotonic < closed.until && closed.generation == pool.metadata.generation;

@@ -1,6 +1,6 @@
-//! Which node a pending pod is expected on. kube-scheduler binds; until it has, the pod is not packed again while its
-//! node is on its way, nor for a while after. A pod that has to leave its node is expected elsewhere under its own uid
-//! until it has gone, or until one like it comes in its stead: that one has its place from then on.
+//! Nominations: the node on which a pending pod is expected. kube-scheduler binds; until it has, the pod is not packed again
+//! while its node is on its way, nor for a while after. A pod that has to leave its node is expected elsewhere under its own
+//! uid until it has gone, or until one like it comes to replace it: that one has its place from then on.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::lifecycle::ClaimStage;
 use crate::pod::Pod;
 use crate::resources::Resources;
 
-/// Where a pod is expected.
+/// The place at which a pod is expected.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NominationTarget {
     /// On the node of a claim that is on its way.
@@ -25,19 +25,19 @@ pub enum NominationTarget {
     Node(String),
 }
 
-/// An expectation, and until when it is held against packing the pod again once its node is ready. Monotonic time.
+/// An expectation, and the time until which it keeps the pod from being packed again once its node is ready. Monotonic time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nomination {
-    /// Where.
+    /// The place.
     pub target: NominationTarget,
-    /// Until when; counted anew from the moment the node becomes ready.
+    /// End of the expectation; counted anew from the moment the node becomes ready.
     pub until: Duration,
-    /// What had been heard of kube-scheduler when it began.
+    /// The count of kube-scheduler's signs of life at its beginning.
     pub(in crate::cluster_state) heard: u64,
 }
 
 impl Nomination {
-    /// One that no time ends, in a cluster that is only thought of.
+    /// A nomination without an end, for a cluster that is only imagined.
     pub(in crate::cluster_state) fn for_ever(target: NominationTarget) -> Self {
         Self { target, until: Duration::MAX, heard: 0 }
     }
@@ -53,8 +53,8 @@ impl ClusterState {
         Arc::make_mut(&mut self.now.claims).insert(name, Arc::new(entry));
     }
 
-    /// Pods are expected somewhere, at least until then; not those that have gone while they were planned. What was bound there
-    /// meanwhile may have left some no room: those are without a place.
+    /// Pods are expected somewhere, at least until `until`; pods that have gone while they were planned are left out. Pods
+    /// bound there meanwhile may have left some no room: those are without a place.
     pub fn nominate<'a>(
         &mut self,
         pods: impl IntoIterator<Item = &'a str>,
@@ -84,7 +84,7 @@ impl ClusterState {
         Arc::make_mut(&mut self.now.nominations).insert(uid.to_owned(), nomination);
     }
 
-    /// A pod is expected nowhere any more. Answers where it was.
+    /// Ends the expectation of a pod. Answers the nomination that it had.
     pub(in crate::cluster_state) fn expect_no_more(&mut self, uid: &str) -> Option<Nomination> {
         if !self.now.nominations.contains_key(uid) {
             return None;
@@ -129,14 +129,14 @@ impl ClusterState {
         }
     }
 
-    /// Whether a pod replaces one that is removed: it is like it, but for the hash of its template where the other goes by a
-    /// restart.
+    /// True if a pod replaces one that is removed: it is like it, except for the hash of its template where the other goes by
+    /// a restart.
     fn stands_in(&self, pod: &Pod, going: &Pod) -> bool {
         alike(pod, going) || (self.now.rolling.contains(&going.uid) && alike_but_for(pod, going, TEMPLATE_HASH))
     }
 
-    /// Pods go by a restart of their Deployment, or do not after all. Their places are kept for the pods that the restart brings,
-    /// which come before they go; they themselves need none.
+    /// Pods go by a restart of their Deployment; with `rolls` false they do not after all. Their places are kept for the pods
+    /// that the restart brings, which come before they go; they themselves need none.
     pub fn roll<'a>(&mut self, pods: impl IntoIterator<Item = &'a str>, rolls: bool) {
         let there = &self.now.pods;
         let mut rolling: BTreeSet<String> =
@@ -154,7 +154,7 @@ impl ClusterState {
         }
     }
 
-    /// A claim's node has become ready for pods: kube-scheduler has until then to bind those expected. It may have bound
+    /// A claim's node has become ready for pods: kube-scheduler has until `until` to bind those expected. It may have bound
     /// others before that was known.
     pub fn expect_until(&mut self, claim: &str, until: Duration) {
         let target = NominationTarget::Claim(claim.to_owned());
@@ -205,8 +205,8 @@ impl ClusterState {
         self.crowd_out(node)
     }
 
-    /// Whether what pods are expected at is that node. A claim's is known by its machine: pods are bound before the claim
-    /// says which node it has.
+    /// True if the target is that node. A claim's node is known by its machine: pods are bound before the claim says which
+    /// node it has.
     fn is_on(&self, target: &NominationTarget, node: &str) -> bool {
         match target {
             NominationTarget::Node(name) => name == node,
@@ -265,7 +265,7 @@ impl ClusterState {
         self.look_who_leaves();
     }
 
-    /// Pods expected at such a target are free again.
+    /// Pods expected at a target that is gone are free again.
     pub(in crate::cluster_state) fn forget_target(&mut self, gone: &NominationTarget) {
         let Some(pods) = self.awaited.remove(gone) else { return };
         let nominations = Arc::make_mut(&mut self.now.nominations);
@@ -276,8 +276,8 @@ impl ClusterState {
     }
 }
 
-/// Adds what pods request to what is used of a room, and answers those, by uid, that find no place in it: the smallest whose
-/// going is enough, or else the largest and so on.
+/// Adds the requests of pods to `used` and answers, by uid, the pods that do not fit: the smallest pod whose removal is
+/// enough, or else the largest and so on.
 fn crowded_out(used: &mut Resources, room: &Resources, pods: &[Arc<PodEntry>]) -> Vec<String> {
     let mut there: Vec<_> = pods.iter().map(|pod| (&pod.pod.uid, with_itself(&pod.pod.requests))).collect();
     there.iter().for_each(|(_, requests)| used.add(requests));
@@ -301,12 +301,12 @@ fn crowded_out(used: &mut Resources, room: &Resources, pods: &[Arc<PodEntry>]) -
     out
 }
 
-/// Whether one of two pods can be where the other was planned.
+/// True if one of two pods can be where the other was planned.
 pub(in crate::cluster_state) fn alike(a: &Pod, b: &Pod) -> bool {
     alike_but_for(a, b, "")
 }
 
-/// The same, whatever that label says.
+/// True if two pods are alike, whatever the value of that label.
 fn alike_but_for(a: &Pod, b: &Pod, label: &str) -> bool {
     let labels = |pod| own_labels(pod).filter(|(key, _)| key.as_str() != label);
     a.requests == b.requests
@@ -325,8 +325,8 @@ pub(in crate::cluster_state) fn own_labels(pod: &Pod) -> impl Iterator<Item = (&
 }
 
 impl Snapshot {
-    /// Where a pod is expected, while that counts: a claim on its way always does, a ready node for its time, and for a
-    /// pod that has yet to leave its node both do. Nobody is expected on what is leaving itself.
+    /// The place at which a pod is expected, while that counts: a claim on its way always does, a ready node for its time,
+    /// and for a pod that has yet to leave its node both do. No pod is expected on an object that is leaving itself.
     #[must_use]
     pub fn expected_on(&self, uid: &str, now: Moment) -> Option<&NominationTarget> {
         let nomination = self.nominations.get(uid)?;
@@ -348,13 +348,13 @@ impl Snapshot {
         (stays && (moves || !ready || now.monotonic < nomination.until)).then_some(&nomination.target)
     }
 
-    /// Whether a pod is being deleted on a node that leaves, or its Deployment restarted: its successor is about to come.
+    /// True if a pod is being deleted on a node that leaves, or its Deployment restarted: its successor is about to come.
     fn makes_way(&self, entry: &PodEntry) -> bool {
         let goes = entry.deleting || self.rolling.contains(&entry.pod.uid);
         goes && !entry.terminal && self.deleting.nodes.contains(&entry.node_name)
     }
 
-    /// Whether some pod is expected at a place.
+    /// True if some pod is expected at a place.
     #[must_use]
     pub fn is_awaited(&self, at: &NominationTarget, now: Moment) -> bool {
         self.nominations.iter().any(|(uid, one)| one.target == *at && self.expected_on(uid, now).is_some())

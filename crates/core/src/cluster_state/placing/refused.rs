@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::cluster_state::{ClusterState, Snapshot};
 
 impl ClusterState {
-    /// Whether the instance that is written on a claim is not the claim's. Answers whether that is news.
+    /// Sets whether the instance that is written on a claim is refused as not its own. Answers true if that is news.
     pub fn refuse(&mut self, claim: &str, refused: bool) -> bool {
         if self.now.refused.contains(claim) == refused {
             return false;
@@ -21,7 +21,7 @@ impl ClusterState {
         true
     }
 
-    /// The term is over: its successor judges anew.
+    /// The term is over: the next leader judges anew.
     pub fn refuse_none(&mut self) {
         if !self.now.refused.is_empty() {
             self.now.refused = Arc::default();
@@ -31,7 +31,7 @@ impl ClusterState {
 }
 
 impl Snapshot {
-    /// Whether the instance that is written on a claim is known not to be the claim's.
+    /// True if the instance that is written on a claim is known not to be the claim's.
     #[must_use]
     pub fn is_refused(&self, claim: &str) -> bool {
         !self.refused.is_empty() && self.refused.contains(claim)

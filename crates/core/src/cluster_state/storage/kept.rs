@@ -1,4 +1,4 @@
-//! Kinds that are kept as they are read, each with its key and what is kept of it.
+//! Kinds of which only facts are kept, each with its key and its facts.
 
 use std::sync::Arc;
 
@@ -20,15 +20,15 @@ use crate::volumes::{ClassFacts, VolumeClaimFacts, VolumeFacts, attachments_of};
 
 /// An object of the API of which the state keeps only facts.
 pub trait KeptFacts {
-    /// Under which its lists begin and end.
+    /// The kind under which its lists begin and end.
     const KIND: WatchedKind;
-    /// The key that it is kept under.
+    /// The key under which it is kept.
     fn key(&self) -> String;
-    /// Keeps it, or forgets it; says whether packing may see a difference.
+    /// Keeps it, or forgets it; true if packing may see a difference.
     fn update(&self, storage: &mut Storage, there: bool) -> bool;
 }
 
-/// Puts facts under a key, or takes them out; says whether that changed anything.
+/// Puts facts under a key, or takes them out; true if that changed anything.
 pub(super) fn put<V: PartialEq + Clone>(table: &mut Table<V>, key: String, facts: Option<V>) -> bool {
     match facts {
         Some(facts) if table.get(&key).is_some_and(|known| **known == facts) => false,

@@ -1,4 +1,4 @@
-//! Which pods are nominated to the node that is planned for them, and how long.
+//! Pods that are nominated to the node planned for them, and the end of the nomination.
 
 use super::*;
 use crate::daemons::DaemonShare;

@@ -1,4 +1,4 @@
-//! Where pods are expected, and when no longer.
+//! Places at which pods are expected, and the end of the expectation.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What EC2 has nothing for, and what pods do without for that.
+//! Claims that EC2 has nothing for, and preferences that pods do without because of that.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn spread() -> ClusterState {
     state
 }
 
-/// They are expected on a claim that EC2 has nothing for.
+/// Expects the pods on a claim that EC2 then refuses at `second`.
 fn refuse(state: &mut ClusterState, second: u64) {
     state.plan_claim(kube_claim("c", None, "0"), Resources::new());
     state.nominate(["uid-soft", "uid-hard"], &NominationTarget::Claim("c".into()), Duration::from_secs(second + 20));

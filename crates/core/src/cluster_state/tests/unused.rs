@@ -1,4 +1,4 @@
-//! Which nodes count as not used, and who waits for the next try.
+//! Nodes that count as not used, and pods that wait for the next try.
 
 use super::*;
 use crate::cluster_state::NotUsedReason;

@@ -1,4 +1,4 @@
-//! What changes a hash, and what does not.
+//! Changes that alter a hash, and changes that do not.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use dovetail_api::v1::{EC2NodeClass, NodePool};

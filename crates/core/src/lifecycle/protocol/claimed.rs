@@ -1,4 +1,4 @@
-//! What a claim carries of its launch, and what may be written on it.
+//! Facts on a claim about its launch, and the writes that it takes.
 
 use dovetail_api::names::annotations::{LAUNCH_TOKEN, TERM};
 use dovetail_api::names::{TERMINATION_FINALIZER, instance_id};
@@ -7,23 +7,23 @@ use dovetail_api::v1::NodeClaim;
 use super::super::{is_deleting, stage};
 use crate::ownership::{self};
 
-/// What of a claim decides about its launch.
+/// The part of a claim that decides about its launch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Claimed {
     /// `metadata.uid`; empty before it is created.
     pub uid: String,
-    /// The token of its latest launch; its own, whatever is written on it.
+    /// The token of its latest launch; its own, even if another is written on it.
     pub token: Option<String>,
     /// Its instance's id, where one is written on it.
     pub instance: Option<String>,
-    /// Whether its launch is over.
+    /// True if its launch is over.
     pub launched: bool,
-    /// Whether it is on its way out.
+    /// True if it is being deleted.
     pub deleting: bool,
 }
 
 impl Claimed {
-    /// Of a claim.
+    /// Reads a claim.
     #[must_use]
     pub fn from_claim(claim: &NodeClaim) -> Self {
         Self {
@@ -36,13 +36,13 @@ impl Claimed {
     }
 }
 
-/// Whether an attempt's token may be put on a claim: on none that has got an instance meanwhile, or is on its way out.
+/// True if an attempt's token may be put on a claim: not if it has got an instance meanwhile, or is being deleted.
 #[must_use]
 pub fn takes_token(claim: &Claimed) -> bool {
     !claim.launched && claim.instance.is_none() && !claim.deleting
 }
 
-/// Whether an instance may be written on a claim: not in the place of another.
+/// True if an instance may be written on a claim: not in the place of another.
 #[must_use]
 pub fn takes_instance(claim: &Claimed, id: &str) -> bool {
     claim.instance.as_ref().is_none_or(|there| there == id)

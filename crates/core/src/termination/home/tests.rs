@@ -50,7 +50,7 @@ fn claim(zone: &str, pods: &[usize]) -> PlannedClaim {
     }
 }
 
-/// Where the pods are planned after the exchange: of each planned node, its pods in the order of their names.
+/// The places of the pods after the exchange: for each planned node, its pods in the order of their names.
 fn planned(pods: &[(&str, &str, &str)], claims: &[(&str, &[usize])]) -> Vec<Vec<String>> {
     let snapshot = cluster(pods);
     let all = pods.iter().map(|(name, ..)| Pod::clone(&snapshot.pods[*name].pod)).collect();

@@ -1,4 +1,4 @@
-//! How far the restart of a Deployment is in a drain, and when it is given up.
+//! Progress of a Deployment's restart in a drain, and the time at which it is given up.
 //!
 //! ```text
 //! begins ─► asking ─┬─► restarted ── its new pod has not come in ten minutes ──┐
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The pause before a Deployment that is rolling out already is checked again.
 pub const AGAIN: Duration = Duration::from_secs(10);
-/// A rollout is waited for no longer than this, before ours and in ours: then its pods are evicted as any others.
+/// Longest wait for a rollout, before ours and in ours: then its pods are evicted as any others.
 pub const LONGEST: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,61 +20,61 @@ enum State {
     Begins,
     /// The API server is being asked.
     Asking,
-    /// It was restarted, and since when that is known.
+    /// It was restarted; that has been known since this time.
     Restarted(Duration),
-    /// Not yet; it is checked again then.
+    /// It has to wait; it is checked again at this time.
     Waits(Duration),
-    /// It will not be, or what it brings did not come; its pods are evicted.
+    /// It will not be restarted, or its new pods did not come; its pods are evicted.
     Never,
 }
 
-/// What the API server has answered.
+/// The API server's answer to a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartAnswer {
     /// It is restarted now.
     Restarted,
-    /// It had been before, in this drain.
+    /// It had been restarted before, in this drain.
     Known,
-    /// Not yet, and why.
+    /// It has to wait, for this reason.
     Waits(String),
-    /// It cannot be, and why.
+    /// It cannot be restarted, for this reason.
     Never(String),
 }
 
-/// What is to be said of a restart.
+/// A report about a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// It was restarted.
+    /// The Deployment was restarted.
     Restarted,
-    /// It moves nothing, and why: these pods, by uid, are evicted as any others.
+    /// It moves nothing, for this reason: these pods, by uid, are evicted as any others.
     Never(String, Vec<String>),
 }
 
-/// What is known of a Deployment's restart in a drain. Times are of the monotonic clock.
+/// State of a Deployment's restart in a drain. Times are of the monotonic clock.
 #[derive(Clone, Debug)]
 pub struct RestartProgress {
     state: State,
     since: Duration,
-    /// Why it waits, where it does.
+    /// The reason that it waits, if it does.
     why: Option<String>,
-    /// Its pods on the Node, by uid, of which the state knows that they go by it.
+    /// Its pods on the Node, by uid, which the cluster state has been told go by it.
     pods: BTreeSet<String>,
 }
 
 impl RestartProgress {
-    /// One that is to be asked for.
+    /// A restart that is to be asked for.
     #[must_use]
     pub fn new(now: Duration) -> Self {
         Self { state: State::Begins, since: now, why: None, pods: BTreeSet::new() }
     }
 
-    /// Whether pods go by it.
+    /// True if pods go by it.
     #[must_use]
     pub fn moves(&self) -> bool {
         self.state != State::Never
     }
 
-    /// How it stands, as people read it.
+    /// Its state, for people.
     #[must_use]
     pub fn description(&self) -> &str {
         match (self.state, &self.why) {
@@ -84,12 +84,12 @@ impl RestartProgress {
         }
     }
 
-    /// A pod goes by it. Whether that is new.
+    /// Adds a pod that goes by it. Answers true if that is new.
     pub fn add(&mut self, uid: &str) -> bool {
         self.pods.insert(uid.to_owned())
     }
 
-    /// Whether the API server is to be asked now; it is taken as asked then.
+    /// True if the API server is to be asked now; it then counts as asked.
     pub fn asks(&mut self, now: Duration) -> bool {
         let due = match self.state {
             State::Begins => true,
@@ -102,7 +102,7 @@ impl RestartProgress {
         due
     }
 
-    /// What an answer makes of it.
+    /// Takes in an answer.
     pub fn answered(&mut self, answer: RestartAnswer, now: Duration) -> Option<News> {
         match answer {
             RestartAnswer::Restarted => {
@@ -121,7 +121,7 @@ impl RestartProgress {
         }
     }
 
-    /// Gives it up where it was restarted and pods are still there after [`LONGEST`].
+    /// Gives it up if it was restarted and pods are still there after [`LONGEST`].
     pub fn give_up(&mut self, now: Duration) -> Option<News> {
         match self.state {
             State::Restarted(since) if now.saturating_sub(since) >= LONGEST => {

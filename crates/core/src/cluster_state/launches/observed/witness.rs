@@ -1,6 +1,6 @@
-//! How much of a kubelet's word about its Node is believed. A fifth less than was foreseen is what an image or a setting takes: it
-//! is believed of one node. More takes two nodes, launched apart, that agree; until then a fifth counts. Below half of what was
-//! foreseen nothing is believed.
+//! The part of a kubelet's word about its Node that is believed. A fifth less than was foreseen is what an image or a setting
+//! takes: one node is enough to believe it. More takes two nodes, launched apart, that agree; until then a fifth counts. Less
+//! than half of what was foreseen is never believed.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use crate::clock::later;
 use crate::resources::{Resources, format_amount};
 
-/// Nodes that are remembered of one instance type.
+/// Most nodes remembered for one instance type.
 const MOST_WITNESSES: usize = 8;
-/// Nodes are launched apart that are not of one packing: who has a node of one may have all of it.
+/// Minimum time between two launches that count as apart: nodes of one packing may all belong to one user.
 const APART: SignedDuration = SignedDuration::from_secs(60);
-/// How often what a node says is taken anew.
+/// Most changes of a node's word that are taken in.
 const MOST_CHANGES: u8 = 8;
-/// How long a node's word is remembered.
+/// Time that a node's word is remembered.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// A node that has less than was foreseen.
@@ -27,27 +27,27 @@ pub(super) struct Witness {
     pub claim: String,
     /// Its name.
     pub node: String,
-    /// When its NodeClaim was created, which the API server says.
+    /// Creation time of its NodeClaim, as the API server says.
     pub launched: Timestamp,
-    /// What it has of the resources of which it has less.
+    /// The resources of which it has less than was foreseen: the amounts that it has.
     pub has: Resources,
-    /// When it was heard first.
+    /// Time at which it was heard first.
     pub seen: Timestamp,
-    /// How often it has said less since.
+    /// Number of times that it has said less since.
     #[serde(default)]
     pub changes: u8,
 }
 
-/// A node that has so much less than was foreseen that it is not believed alone.
+/// A node whose kubelet reports so much less than was foreseen that it is not believed alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoubtedNode {
     /// The Node's name.
     pub node: String,
     /// The instance type of its NodeClaim.
     pub instance_type: String,
-    /// What it says that it has.
+    /// The amounts that it says it has.
     pub has: Resources,
-    /// What plans go by now.
+    /// The amounts that plans count for now.
     pub counted: Resources,
 }
 
@@ -79,18 +79,18 @@ impl fmt::Display for DoubtedNode {
     }
 }
 
-/// Four fifths of what was foreseen: so little one node is believed to have.
+/// The least that one node alone is believed to have: four fifths of the foreseen amount.
 fn of_one(foreseen: i64) -> i64 {
     foreseen.saturating_sub(foreseen / 5)
 }
 
-/// What a node has, and no less than half of what was foreseen.
+/// The amount that a node has, and at least half of the foreseen amount.
 pub(super) fn at_least(foreseen: i64, has: i64) -> i64 {
     has.max(foreseen.saturating_sub(foreseen / 2))
 }
 
-/// Remembers a node that has far less than was foreseen, unless others have said so much already. The least that it has said counts;
-/// it is heard a few times, as each is written down.
+/// Remembers a node that has far less than was foreseen, unless others have reported as little. Its least amounts count; it is
+/// heard `MOST_CHANGES` times at most, as each is written down.
 pub(super) fn remember(witnesses: &mut Vec<Witness>, witness: &Witness, foreseen: &Resources, now: Timestamp) {
     witnesses.retain(|one| later(one.seen, REMEMBERED) > now);
     let far: Resources = witness
@@ -108,7 +108,7 @@ pub(super) fn remember(witnesses: &mut Vec<Witness>, witness: &Witness, foreseen
             less.into_iter().for_each(|(name, has)| before.has.set(name, has));
         }
         Some(_) => {}
-        // Nothing that is far less is known of it, or others say as much.
+        // None of its amounts is far less than foreseen, or others say as much.
         None if known => {}
         None => witnesses.push(Witness { has: far, ..witness.clone() }),
     }
@@ -116,7 +116,7 @@ pub(super) fn remember(witnesses: &mut Vec<Witness>, witness: &Witness, foreseen
     witnesses.drain(..over);
 }
 
-/// What is believed of what a node has, by what others of its type have said.
+/// The amounts that are believed of a node, given the word of others of its type.
 pub(super) fn believed(witnesses: &[Witness], has: &Resources, foreseen: &Resources) -> Resources {
     let mut believed = Resources::new();
     for (name, has) in has.iter() {
@@ -139,7 +139,7 @@ fn agreed(witnesses: &[Witness], name: &str) -> Option<i64> {
     said.iter().enumerate().find(|(at, one)| second((*at, one))).map(|(_, (has, _))| *has)
 }
 
-/// Nodes of which `before` does not say the same, with what is counted of them.
+/// Witnesses that are not in `before` with the same word, each with the amounts that are counted now.
 pub(super) fn news(
     instance_type: &str,
     witnesses: &[Witness],
@@ -199,7 +199,7 @@ mod tests {
         }
         assert_eq!(all.iter().find(|one| one.claim == "b").map(|one| one.changes), Some(MOST_CHANGES));
         for second in 100..120 {
-            // Of one packing, and each says less than the one before.
+            // All of one packing, each saying less than the one before.
             let one = says(&format!("c{second}"), 100, 200 - second);
             remember(&mut all, &one, &cpu(4000), Timestamp::from_second(second).unwrap());
         }

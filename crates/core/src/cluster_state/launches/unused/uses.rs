@@ -1,4 +1,4 @@
-//! Who was expected on which claim, and who has come.
+//! The pods that were expected on each claim, and the workloads that have come.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -6,16 +6,17 @@ use std::time::Duration;
 use super::Open;
 use crate::cluster_state::{ClaimEntry, PodEntry};
 
-/// What is known of the use that nodes are put to.
+/// The use that nodes are put to, as far as it is known.
 #[derive(Debug, Default)]
 pub(in crate::cluster_state) struct Uses {
     /// Claims that say what they were launched for, by name.
     pub(super) open: BTreeMap<String, Open>,
     /// The workloads that have started a pod on a node, by the node's name.
     pub(super) started: BTreeMap<String, BTreeSet<String>>,
-    /// What kubelet said of pods that it did not let run, by node and workload.
+    /// Kubelet's messages about pods that it did not let run, by node and workload.
     pub(super) refused: BTreeMap<String, BTreeMap<String, String>>,
-    /// By claim, the workloads that its node has shown to be served. It shows that once, however often the claim is written.
+    /// Workloads that a claim's node has been credited with serving, by claim: each is credited once, however often the claim
+    /// is written.
     credited: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -49,7 +50,7 @@ impl Uses {
         }
     }
 
-    /// The claims whose nodes have been seen to wait for a taint for so long, and of which that has not been told.
+    /// Claims whose nodes have been seen to wait for a taint for `patience` and that have not been reported.
     pub fn tainted(&self, patience: Duration, now: Duration) -> Vec<String> {
         let waits = |open: &Open| !open.taint_reported && open.tainted.is_some_and(|since| now >= since + patience);
         self.open.iter().filter(|(_, open)| waits(open)).map(|(name, _)| name.clone()).collect()
@@ -59,7 +60,7 @@ impl Uses {
         self.open.get_mut(claim).into_iter().for_each(|open| open.taint_reported = true);
     }
 
-    /// Whether it is news that a claim's node has a pod of a workload.
+    /// Credits a claim's node with a pod of a workload; true if that is news.
     pub(super) fn credit(&mut self, claim: &str, workload: &str) -> bool {
         self.credited.entry(claim.to_owned()).or_default().insert(workload.to_owned())
     }
@@ -74,7 +75,7 @@ impl Uses {
         self.refused.remove(name);
     }
 
-    /// Plans are void: whom a claim was planned for is not known any more.
+    /// Plans are void: the pods that a claim was planned for are no longer known.
     pub fn forget_plans(&mut self) {
         self.open.values_mut().for_each(|open| (open.pods, open.ready, open.tainted) = (None, None, None));
     }
