@@ -51,7 +51,7 @@ fn four_hundred_pods_get_about_fifteen_nodes_that_go_with_them() {
     assert_eq!((gone.len(), each.len()), (nodes.len(), nodes.len()), "each is told of once: {gone:?}");
 }
 
-/// How many pods a NodeClaim was planned for.
+/// Number of pods that a NodeClaim was planned for.
 fn planned_pods(claim: &serde_json::Value) -> u32 {
     claim["spec"]["resources"]["requests"]["pods"].as_str().unwrap().parse().unwrap()
 }
@@ -152,7 +152,7 @@ fn jaeger_finds_by_pod_name_the_whole_trace_of_two_leaders() {
         real.collector("http")
     ));
     real.order(&format!("start dovetail-1 {one_batch}"));
-    // What the plan would like best is not to be had.
+    // The types that the plan would like best are not to be had.
     real.order("refuse c6a.*");
     // Whoever begins to lead with pods waiting opens its batch with the first of them by uid: that of both would be one.
     let first = real.leader();
@@ -369,7 +369,8 @@ fn absent_api_server_and_restarted_aws_are_waited_for() {
     let back = jiff::Timestamp::now().to_string();
     real.until("pods get nodes in the account that is new", |real| real.ready() == 24);
     real.nothing_was_forbidden_since(&back);
-    // What was away is told when it has been away for a while, and when it is back: once each time, by each who asked.
+    // A server that was away is told of when it has been away for a while, and when it is back: once each time, by each who
+    // asked.
     for replica in ["dovetail-0", "dovetail-1"] {
         let log = real.log(replica);
         for kind in ["pods", "nodes", "nodepools", "nodeclaims"] {
@@ -396,7 +397,7 @@ fn leader_with_expired_certificate_steps_down_and_another_leads() {
     real.ok(&["rollout", "status", "deployment/web", "--timeout=600s"]);
     std::thread::sleep(Duration::from_secs(20));
     assert!(real.runs("dovetail-0"), "it waits for better times: {}", real.log("dovetail-0"));
-    // What the election asks goes before all else (the chart's FlowSchema).
+    // Requests of the election go before all else (the chart's FlowSchema).
     let metrics = real.ok(&["get", "--raw", "/metrics"]);
     let served = |line: &str| {
         line.starts_with("apiserver_flowcontrol_dispatched_requests_total{")

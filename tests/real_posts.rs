@@ -1,4 +1,4 @@
-//! What the posts' readers tried, on a real control plane, beside the other tests there.
+//! Trials of the posts' readers, on a real control plane, beside the other tests there.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 mod common;

@@ -1,4 +1,4 @@
-//! What users of autoscalers have reported, as `plan` has to answer it: each right value by a small input of our own.
+//! Reports of autoscalers' users, as `plan` has to answer them: each right value by a small input of our own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::common;
@@ -7,7 +7,7 @@ use common::manifests::{Pool, among, apart, class, container, cpu, pool_of, work
 use common::{dovetail, json, stderr, write};
 use serde_json::Value;
 
-/// What `plan` answers.
+/// The answer of `plan`, and its warnings.
 struct Plan {
     answer: Value,
     warnings: String,
@@ -25,7 +25,7 @@ impl Plan {
         self.answer["nodeClaims"].as_array().unwrap()
     }
 
-    /// How many pods each claim has, fewest first.
+    /// Number of pods of each claim, fewest first.
     fn sizes(&self) -> Vec<usize> {
         let mut sizes: Vec<usize> = self.claims().iter().map(|one| one["podNames"].as_array().unwrap().len()).collect();
         sizes.sort_unstable();
@@ -542,7 +542,7 @@ fn what_few_pods_ask_for_has_the_right_pool_or_a_reason() {
 fn a_pod_that_the_api_servers_validation_refuses_gets_no_node() {
     let whole = |resources: &str, pod: &str| format!("resources: {{{resources}}}, {}", container("main", pod));
     for (name, more, pod, word) in [
-        // What the namespace gives is less than what the container asks for.
+        // The namespace's default limit is less than the container's request.
         (
             "range",
             "---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: r}\nspec: {limits: [{type: Container, default: {memory: 512Mi}}]}\n",

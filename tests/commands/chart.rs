@@ -31,7 +31,7 @@ pub fn helm_on(chart: &str, verb: &[&str], more: &[&str]) -> Output {
     Command::new(helm).args(verb).arg(arg(&chart)).args(more).current_dir(root()).output().unwrap()
 }
 
-/// What the chart makes with these values.
+/// Objects that the chart makes with these values.
 pub fn rendered(values: &[&str]) -> Vec<Value> {
     let mut more = vec!["--namespace", "kube-system", "--kube-version", "1.33.0"];
     values.iter().for_each(|value| more.extend(["--set", *value]));
@@ -180,7 +180,7 @@ fn leaves(value: &Value, path: &str, found: &mut Vec<(String, Value)>) {
     }
 }
 
-/// What the chart's schema says of the value at a path, its references followed.
+/// The chart's schema of the value at a path, its references followed.
 fn rule_of<'a>(schema: &'a Value, path: &str) -> &'a Value {
     let followed = |rule: &'a Value| match rule["$ref"].as_str() {
         Some(name) => &schema["definitions"][name.trim_start_matches("#/definitions/")],
@@ -234,7 +234,7 @@ fn every_value_changes_what_is_made() {
         String::from_utf8(output.stdout).unwrap()
     };
     for (path, value) in found {
-        // What is there only beside another value.
+        // Values that take effect only beside another.
         let base: &[&str] = match path.as_str() {
             "controller.sidecarVolumeMounts" => &["--set-json", "controller.sidecarContainer=[{\"name\":\"beside\"}]"],
             path if path.starts_with("serviceMonitor.") && path != "serviceMonitor.enabled" => {
@@ -343,7 +343,7 @@ fn network_policy_admits_what_values_ask_for_and_is_optional() {
     }
 }
 
-/// Whether the rules of the chart's roles allow a write.
+/// True if the rules of the chart's roles allow a write.
 fn allowed(objects: &[Value], verb: &str, resource: &str) -> bool {
     let has = |list: &Value, wanted: &str| list.as_array().unwrap().iter().any(|one| one == wanted || one == "*");
     let roles = [of_kind(objects, "ClusterRole"), of_kind(objects, "Role")].concat();
@@ -352,7 +352,7 @@ fn allowed(objects: &[Value], verb: &str, resource: &str) -> bool {
         .any(|rule| has(&rule["resources"], resource) && has(&rule["verbs"], verb))
 }
 
-/// Whether the role that is aggregated to `admin` allows something.
+/// True if the role that is aggregated to `admin` allows something.
 fn allowed_to_admins(objects: &[Value], verb: &str, resource: &str) -> bool {
     let has = |list: &Value, wanted: &str| list.as_array().unwrap().iter().any(|one| one == wanted || one == "*");
     let roles = of_kind(objects, "ClusterRole");

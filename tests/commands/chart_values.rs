@@ -1,4 +1,4 @@
-//! What a values file may say: what the posts say, what is refused and how, what every setting is called, and the charts
+//! Values files of the chart: those of the posts, those that are refused and how, the names of every setting, and the charts
 //! beside the main one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
@@ -23,7 +23,7 @@ fn made(more: &[&str]) -> Vec<Value> {
     serde_saphyr::from_multiple(&common::stdout(&output)).unwrap()
 }
 
-/// What helm says of values that it refuses.
+/// Helm's message on values that it refuses.
 fn refusal(more: &[&str]) -> String {
     let output = template(more);
     assert!(!output.status.success(), "{more:?} is taken");
@@ -93,7 +93,7 @@ fn the_command_lines_of_the_posts_install_what_they_meant() {
 fn of_file(version: &str) -> (Vec<Value>, BTreeMap<String, String>, String) {
     let objects = made(&["--namespace", "kube-system", "--values", &format!("tests/deploy/values/{version}.yaml")]);
     let mut given = variables(&objects);
-    // What is no setting of ours is the environment's: a proxy.
+    // Variables that are no settings of ours are the environment's: a proxy.
     given.retain(|name, _| TABLE.iter().any(|known| known.name == name));
     Settings::from_map(&given).unwrap();
     assert_eq!(given["CLUSTER_NAME"], "demo", "{version}");
@@ -273,7 +273,7 @@ fn helm_finds_nothing_to_say_about_the_charts() {
 
 #[test]
 fn every_setting_has_a_value_or_is_the_charts_own_business() {
-    // Of the pod or of the chart itself: where it runs, and what it listens on.
+    // Settings of the pod or of the chart itself: where it runs, and what it listens on.
     let own = [
         "KUBECONFIG",
         "KUBE_CONTEXT",
@@ -331,7 +331,7 @@ fn karpenter_0_19_to_0_32_values_are_heeded_or_refused_by_name() {
         let name = set.split(['=', '.']).next().unwrap();
         assert!(said.contains(&format!("settings.aws.{name}")) && said.contains(instead), "{set}: {said}");
     }
-    // What asks for nothing is let pass: charts were rendered with all defaults.
+    // Values that ask for nothing are let pass: charts were rendered with all defaults.
     rendered(&[
         "settings.aws.clusterName=demo",
         "settings.aws.enableENILimitedPodDensity=true",
@@ -405,7 +405,7 @@ fn helm_test_asks_behind_the_service_for_a_leader_with_a_fence() {
     }
 }
 
-/// What the test's script says of pages, played by a shell with a `wget` of our own.
+/// The script of the chart's test, played by a shell with a `wget` of our own, and its messages on pages.
 #[test]
 fn helm_test_script_tells_a_missing_leader_and_a_missing_fence() {
     let objects = rendered(&["settings.clusterName=demo"]);

@@ -10,7 +10,7 @@ use common::{arg, dovetail, post, root, scratch, stderr, stdout, write};
 
 const ENV: [&str; 6] = ["--env", "CLUSTER_NAME=demo", "--env", "ARM_AMI_ID=ami-1", "--env", "AMD_AMI_ID=ami-2"];
 
-/// What `plan` answers of these files, and its exit status, without what differs from run to run.
+/// The answer of `plan` to these files, and its exit status, without what differs from run to run.
 fn planned(files: &[String]) -> (Option<i32>, String) {
     let mut args = vec!["plan", "--json"];
     args.extend(ENV);

@@ -1,4 +1,4 @@
-//! What a claim's options may cost beside its cheapest, where types differ most: GPUs.
+//! Prices of a claim's options beside its cheapest, where types differ most: GPUs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::common;

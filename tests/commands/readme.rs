@@ -1,4 +1,4 @@
-//! What the README shows works as it is written, through a shell.
+//! Examples of the README work as they are written, through a shell.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 use crate::common;
@@ -43,7 +43,7 @@ static BIN: LazyLock<PathBuf> = LazyLock::new(|| {
     bin
 });
 
-/// What a shell makes of a line, with what [`BIN`] has.
+/// Output of a line in a shell, with the programs that [`BIN`] has.
 fn shell(line: &str) -> Output {
     let path = format!("{}:{}", arg(&BIN), std::env::var("PATH").unwrap());
     Command::new("sh").args(["-c", line]).current_dir(root()).env("PATH", path).output().unwrap()

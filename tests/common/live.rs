@@ -22,7 +22,7 @@ pub fn built(program: &str) -> String {
     stdout(&built).trim().to_owned()
 }
 
-/// What a sandbox has said so far.
+/// Output of a sandbox so far.
 #[derive(Default)]
 struct Said {
     lines: Mutex<(Vec<String>, bool)>,
@@ -85,7 +85,7 @@ impl Live {
         self
     }
 
-    /// Where its kubeconfig is.
+    /// Path of its kubeconfig.
     pub fn kubeconfig(&self) -> &str {
         arg(&self.kubeconfig)
     }
@@ -95,7 +95,8 @@ impl Live {
         self.wait_until(what, |lines| lines.iter().find(|line| line.contains(what)).cloned())
     }
 
-    /// What is found in the lines as soon as they have it; fails when the sandbox ends, or is silent for a long time.
+    /// Returns what `found` finds in the lines as soon as they have it; fails when the sandbox ends, or is silent for a long
+    /// time.
     pub fn wait_until<T>(&self, what: &str, found: impl Fn(&[String]) -> Option<T>) -> T {
         let mut lines = self.said.lines.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -137,7 +138,7 @@ impl Live {
         stdout(&output)
     }
 
-    /// What a kubectl command that fails says on standard error.
+    /// Standard error of a kubectl command, which has to fail.
     pub fn refused(&self, args: &[&str]) -> String {
         let output = self.kubectl(args);
         assert!(!output.status.success(), "kubectl {args:?} succeeds: {}", stdout(&output));

@@ -1,4 +1,4 @@
-//! What tests of the binary from outside share.
+//! Helpers that tests of the binary from outside share.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 pub mod live;

@@ -1,4 +1,4 @@
-//! What a server on loopback answers.
+//! Answers of a server on loopback.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io::{Read as _, Write as _};

@@ -111,7 +111,7 @@ impl Real {
         Command::new(program).args(own).args(args).current_dir(root()).output().unwrap()
     }
 
-    /// What kubectl says when it does as it is told.
+    /// Output of a kubectl command, which has to succeed.
     pub fn ok(&self, args: &[&str]) -> String {
         let output = self.kubectl(args);
         assert!(output.status.success(), "kubectl {args:?}: {}", stderr(&output));
@@ -129,7 +129,7 @@ impl Real {
         self.objects(kind).iter().map(|one| one["metadata"]["name"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// How many pods of an app each node has; those without a node under the empty name.
+    /// Number of pods of an app on each node; those without a node under the empty name.
     pub fn pods_by_node(&self, app: &str) -> BTreeMap<String, usize> {
         let mut nodes = BTreeMap::new();
         for pod in self.objects("pods").iter().filter(|pod| pod["metadata"]["labels"]["app"] == app) {
@@ -170,7 +170,7 @@ impl Real {
         holder().split('_').next().unwrap().to_owned()
     }
 
-    /// How many pods are Ready: asked as a table, which costs the API server least.
+    /// Number of Ready pods: asked as a table, which costs the API server least.
     pub fn ready(&self) -> usize {
         let table = self.ok(&["get", "pods", "-A", "--no-headers"]);
         table.lines().filter(|line| line.split_whitespace().nth(2) == Some("1/1")).count()
@@ -200,14 +200,14 @@ impl Real {
         println!("after {:5.1} s: {what}", begun.elapsed().as_secs_f64());
     }
 
-    /// What Jaeger's API answers.
+    /// Answer of Jaeger's API.
     pub fn jaeger(&self, path: &str) -> Value {
         let (status, body) = get(self.facts["jaeger"]["query"].as_str().unwrap(), path);
         assert_eq!(status, 200, "{path}: {body}");
         serde_json::from_str(&body).unwrap()
     }
 
-    /// Where Jaeger takes OTLP by this protocol, `grpc` or `http`.
+    /// Address at which Jaeger takes OTLP by this protocol, `grpc` or `http`.
     pub fn collector(&self, protocol: &str) -> String {
         self.facts["jaeger"][protocol].as_str().unwrap().to_owned()
     }
@@ -223,7 +223,7 @@ impl Real {
         format!("{}/{name}", self.facts["state"].as_str().unwrap())
     }
 
-    /// Whether a replica's process runs.
+    /// True while a replica's process runs.
     pub fn runs(&mut self, name: &str) -> bool {
         writeln!(self.orders.as_mut().expect("it runs"), "runs {name}").unwrap();
         let mut line = String::new();
@@ -231,7 +231,7 @@ impl Real {
         line.trim() == "done"
     }
 
-    /// What a part has logged.
+    /// Log of a part.
     pub fn log(&self, part: &str) -> String {
         let path = format!("{}/log/{part}.log", self.facts["state"].as_str().unwrap());
         std::fs::read_to_string(path).unwrap_or_default()

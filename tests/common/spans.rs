@@ -83,13 +83,13 @@ fn of_jaeger(span: &Value) -> Span {
 }
 
 impl Traces {
-    /// Of an OTLP/JSON document.
+    /// Spans of an OTLP/JSON document.
     pub fn of_otlp(document: &Value) -> Self {
         let scopes = list(&document["resourceSpans"]).flat_map(|resource| list(&resource["scopeSpans"]));
         Self(scopes.flat_map(|scope| list(&scope["spans"])).map(of_otlp).collect())
     }
 
-    /// Of an answer of Jaeger's `/api/traces`.
+    /// Spans of an answer of Jaeger's `/api/traces`.
     pub fn of_jaeger(answer: &Value) -> Self {
         Self(list(&answer["data"]).flat_map(|trace| list(&trace["spans"])).map(of_jaeger).collect())
     }
@@ -124,7 +124,7 @@ impl Traces {
         assert_eq!(self.parents(name), BTreeSet::from([parent]), "{name}");
     }
 
-    /// Who told spans of a name.
+    /// Replicas that told spans of a name.
     pub fn is_proportional(&self, name: &str) -> BTreeSet<&str> {
         self.named(name).iter().map(|span| span.has("dovetail.replica")).collect()
     }

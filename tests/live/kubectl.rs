@@ -21,7 +21,7 @@ use common::{stderr, stdout, write};
 const FAST: &[&str] = &["--speed", "20"];
 const SPOT: &[&str] = &["--speed", "20", "-f", "deploy/examples/spot.yaml"];
 
-/// Whether a line has these words in this order.
+/// True if a line has these words in this order.
 fn has(text: &str, words: &[&str]) -> bool {
     text.lines().any(|line| {
         let mut there = line.split_whitespace();

@@ -1,4 +1,4 @@
-//! What runs in real time on the embedded cluster: `dovetail sandbox` with kubectl and the console, and `dovetail run`.
+//! Tests in real time on the embedded cluster: `dovetail sandbox` with kubectl and the console, and `dovetail run`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, missing_docs)]
 
 #[path = "../common/mod.rs"]

@@ -364,7 +364,7 @@ fn queue_of_another_region_and_other_cluster_name_are_refused() {
         &["INTERRUPTION_QUEUE", "one of eu-west-1, the cluster is in us-east-1", "a queue of us-east-1"],
     );
 
-    // Of eksctl's own nodes, and of one of ours, which was made under whatever name was given.
+    // Labels of eksctl's own nodes, and of one of ours, which was made under whatever name was given.
     let nodes = |own: &'static str| {
         api_server(move |path| {
             let node = |name: &str, labels: Value| json!({"metadata": {"name": name, "labels": labels}});

@@ -156,7 +156,7 @@ fn sandbox_answers_beside_two_hundred_watches_and_half_requests() {
     assert_eq!(live.ok(&["get", "--raw", "/readyz"]), "ok");
 }
 
-/// What a connection gets that sends this and no more, until it is closed.
+/// Answer to a connection that sends this and no more, until it is closed.
 fn cut_off(address: &str, sent: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.write_all(sent.as_bytes()).unwrap();

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::common::{arg, dovetail, python, root, scratch, stderr, stdout, write};
 
-/// What a run came to.
+/// A scenario's run: its report and its events.
 #[derive(Clone)]
 pub struct Played {
     pub name: String,
@@ -109,7 +109,7 @@ pub fn play_with(name: &str, path: &str, more: &[&str], statuses: &[i32]) -> Pla
     Played { name: name.into(), report: serde_json::from_slice(&output.stdout).unwrap(), events }
 }
 
-/// When a line or an event was.
+/// Time of a line or an event, in seconds.
 pub fn at(line: &Value) -> f64 {
     line["t"].as_f64().unwrap()
 }
@@ -147,7 +147,7 @@ impl Played {
         all
     }
 
-    /// When it was said that the collection stands still for that reason.
+    /// Times at which the collection said that it stands still for that reason, in seconds.
     pub fn braked(&self, reason: &str) -> Vec<f64> {
         let lines = self.log_events("collection_braked").into_iter().filter(|line| line["reason"] == reason);
         lines.map(at).collect()
@@ -166,7 +166,7 @@ impl Played {
         self.events.iter().filter(of).filter(|event| !event["replica"].is_null()).collect()
     }
 
-    /// How many instances replicas have ended.
+    /// Number of calls by which replicas ended instances.
     pub fn terminated_by_replicas(&self) -> usize {
         self.calls("TerminateInstances").len()
     }

@@ -37,7 +37,7 @@ impl Helm {
     }
 }
 
-/// What releases have made and is still there, by kind and name.
+/// Objects that releases have made and that are still there, by kind and name.
 fn left(real: &Real) -> Vec<String> {
     let kinds = "clusterroles,clusterrolebindings,roles,rolebindings,serviceaccounts,deployments,services,poddisruptionbudgets,\
                  networkpolicies,flowschemas,validatingadmissionpolicies,validatingadmissionpolicybindings,secrets";
@@ -46,7 +46,7 @@ fn left(real: &Real) -> Vec<String> {
     there.lines().map(str::to_owned).collect()
 }
 
-/// What `dovetail-crd` brings.
+/// Definitions that `dovetail-crd` brings.
 const CRDS: [&str; 6] = [
     "nodepools.karpenter.sh",
     "nodeclaims.karpenter.sh",
@@ -60,7 +60,7 @@ const CRDS: [&str; 6] = [
 fn charts_install_upgrade_under_load_and_leave_nothing_behind() {
     let mut real = Real::start("charts", &[]);
     let helm = Helm::new(&real);
-    // What the test's cluster has beforehand came by `kubectl apply`, as by hand.
+    // Objects that the test's cluster has beforehand came by `kubectl apply`, as by hand.
     let crds = ["upgrade", "--install", "dovetail-crd", "deploy/helm/dovetail-crd"];
     let refused = helm.run(&crds);
     assert!(stderr(&refused).contains("cannot be imported into the current release"), "{}", stderr(&refused));

@@ -40,7 +40,7 @@ fn get(real: &Real, what: &str) -> Value {
     serde_json::from_str(&real.ok(&["get", what, "default", "-o", "json"])).unwrap()
 }
 
-/// Whether the API server converts, and trusts what converts.
+/// True if the API server converts, and trusts the webhook.
 fn converts(real: &Real) -> bool {
     [BETA, BETA_CLASS].iter().all(|kind| real.kubectl(&["get", kind]).status.success())
 }

@@ -21,7 +21,7 @@ fn kept(name: &str) -> (String, String, Vec<String>) {
     (text, apply, files)
 }
 
-/// How many Provisioners and AWSNodeTemplates a kept scenario applies.
+/// Number of Provisioners and AWSNodeTemplates that a kept scenario applies.
 fn meant(name: &str) -> usize {
     let lines = |file: &String| {
         let text = std::fs::read_to_string(file).unwrap();
@@ -43,7 +43,7 @@ fn applied_later(name: &str) -> Played {
     play_file(&format!("alpha-{name}"), &write(&format!("alpha-{name}/scenario.yaml"), &later))
 }
 
-/// What of the nodes that came a post speaks of: the types, zones and capacity types that may be, and what they cost.
+/// Number of new nodes, and their price an hour together.
 fn came(played: &Played) -> (usize, f64) {
     let nodes = played.report["nodes"].as_array().unwrap();
     let new: Vec<&Value> = nodes.iter().filter(|node| node["beforehand"] == false).collect();

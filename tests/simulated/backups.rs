@@ -24,7 +24,7 @@ fn told(report: &Value, event: &str) -> usize {
     report["timeline"].as_array().unwrap().iter().filter(|line| line["event"] == event).count()
 }
 
-/// Whether the node that came first is there at the end.
+/// True if the node that came first is there at the end.
 fn has_its_first_node(report: &Value) -> bool {
     let name = |node: &Value| node["name"].as_str().unwrap().starts_with("ip-10-0-0-10.");
     report["nodes"].as_array().unwrap().iter().any(name)

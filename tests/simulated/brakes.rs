@@ -86,7 +86,7 @@ fn more_orphans_than_the_bound_are_left_until_they_are_released() {
     played.came_out_well();
 }
 
-/// What the first leader has collected is told from EC2's times by the second, whose clock is a minute ahead.
+/// Instances that the first leader has collected are counted by the second, whose clock is a minute ahead, by EC2's times.
 #[test]
 fn new_leader_with_a_clock_ahead_keeps_the_bound_of_ten_minutes() {
     let steps = "  - {at: 10m, lose: {kind: NodeClaim, count: 5}}\n  - {at: 18m, lose: {kind: NodeClaim, count: 5}}\n  - {at: 19m45s, kill: {replica: leader}}\n";

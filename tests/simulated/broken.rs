@@ -1,4 +1,4 @@
-//! What is broken on purpose (docs/decisions/012) is found by the checks as they are: each variant by a scenario of its own
+//! Variants broken on purpose (docs/decisions/012) are found by the checks as they are: each variant by a scenario of its own
 //! (tests/simulation/broken), in which nothing is found with nothing broken. Files do not change with what seeds draw.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -58,7 +58,7 @@ fn every_variant_has_a_scenario() {
     let mut folders: Vec<_> = folders.map(|one| one.unwrap().file_name().into_string().unwrap()).collect();
     folders.sort();
     assert_eq!(folders, FOUND.map(|(variant, _)| variant));
-    // What there is to break is named where something else is to be.
+    // An unknown variant is answered with the names of those that there are.
     let output = dovetail(&["simulate", "--random", "--seeds", "1", "--break", "nothing-of-that-name"]);
     assert_eq!(output.status.code(), Some(2));
     let text = stderr(&output);

@@ -1,4 +1,4 @@
-//! What users of autoscalers have reported, played through by `simulate`: each right value by a small input of our own.
+//! Reports of autoscalers' users, played through by `simulate`: each right value by a small input of our own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::common;
@@ -35,7 +35,7 @@ fn bound(played: &Played) -> u64 {
     played.report["pods"]["bound"].as_u64().unwrap()
 }
 
-/// When what happened to pods of a workload.
+/// Seconds at which this change happened to pods of a workload.
 fn pods(played: &Played, owner: &str, change: &str) -> Vec<f64> {
     let of = |event: &&Value| event["kind"] == "pod" && event["change"] == change;
     let mut at = std::collections::BTreeMap::new();
@@ -48,7 +48,7 @@ fn pods(played: &Played, owner: &str, change: &str) -> Vec<f64> {
     played.events.iter().filter(of).filter(own).map(|event| event["t"].as_f64().unwrap()).collect()
 }
 
-/// When replicas deleted NodeClaims.
+/// Seconds at which replicas deleted NodeClaims.
 fn removed(played: &Played) -> Vec<f64> {
     let of =
         |event: &&Value| event["resource"] == "nodeclaims" && event["verb"] == "delete" && !event["replica"].is_null();

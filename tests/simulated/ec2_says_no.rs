@@ -1,5 +1,5 @@
-//! What happens when EC2 says no: each of its errors once, quotas, addresses, permissions, bursts, and regions that have
-//! little or nothing. The table of docs/ec2-errors.md is what these runs come to.
+//! Refusals of EC2: each of its errors once, quotas, addresses, permissions, bursts, and regions that have little or nothing. The
+//! table of docs/ec2-errors.md is what these runs come to.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::common;
@@ -28,13 +28,13 @@ fn fleets(played: &Played) -> Vec<&Value> {
     played.seen("aws", &[("action", "CreateFleet")])
 }
 
-/// How many calls of AWS of replicas any minute has at most, from then on.
+/// Most AWS calls of replicas within a minute, from then on.
 fn most_in_a_minute(times: &[f64], from: f64) -> usize {
     let times: Vec<f64> = times.iter().copied().filter(|time| *time >= from).collect();
     times.iter().map(|first| times.iter().filter(|t| (*first..first + 60.0).contains(*t)).count()).max().unwrap_or(0)
 }
 
-/// What was kept last for the next leader, counted by what it covers.
+/// Refusals kept last for the next leader, counted by what they cover.
 fn kept(played: &Played) -> BTreeMap<String, usize> {
     let writes = played.seen("api", &[("resource", "configmaps"), ("name", "dovetail-unavailable-offerings")]);
     let text = writes.last().map(|write| write["sent"]["data"]["unavailable"].as_str().unwrap().to_owned());
@@ -123,7 +123,7 @@ const CASES: [Case; 35] = [
 /// scenario asks for trials; here it is said, as the table depends on it.
 const NO_TRIALS: &str = "settings: {DISABLE_DRY_RUN: 'true'}\n";
 
-/// What one error comes to, as a row of the table.
+/// The outcome of one error, as a row of the table.
 fn row(number: usize, case: &Case) -> String {
     let Case { code, to, message } = case;
     let error = format!("{{code: {code}, {to}, times: 1, message: \"{message}\"}}");
@@ -161,7 +161,7 @@ fn row(number: usize, case: &Case) -> String {
     format!("| `{code}` | {answered} | {out} | {claims} | {said} | {then} |")
 }
 
-/// Whether a line of the docs is a row of the table.
+/// True if a line of the docs is a row of the table.
 fn is_row(line: &&str) -> bool {
     line.starts_with("| `") && line.ends_with(" s |")
 }
@@ -309,7 +309,7 @@ fn missing_spot_role_launches_on_demand_and_names_the_command() {
     assert!(fleets(&played).len() <= 10, "{} calls", fleets(&played).len());
 }
 
-/// What the first leader learnt in its first seconds the second knows without a call.
+/// A second leader knows without a call what the first learnt in its first seconds.
 #[test]
 fn successor_does_not_ask_for_what_its_predecessor_was_refused() {
     let scale = "  - {at: 80s, scale: {kind: Deployment, name: web, namespace: default, replicas: 4}}\n";

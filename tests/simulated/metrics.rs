@@ -1,5 +1,4 @@
-//! What /metrics shows after a run, held against what the run implies; and what an operator loads, held against what
-//! /metrics shows.
+//! Metrics at /metrics after a run, held against what the run implies; and what an operator loads, held against /metrics.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::common;
@@ -13,7 +12,7 @@ use serde_json::Value;
 
 type Labels = BTreeMap<String, String>;
 
-/// What a run showed: its samples by name, and its report.
+/// Metrics of a run: its samples by name, and its report.
 struct Shown {
     samples: BTreeMap<String, Vec<(Labels, f64)>>,
     types: BTreeMap<String, String>,

@@ -9,7 +9,7 @@ use common::{dovetail, json, stderr, write};
 use played::{Played, manifests, play_over};
 use serde_json::Value;
 
-/// What a pool differs by, and the field that is named.
+/// Changes of a pool that make it hopeless, each with the field that is named.
 const HOPELESS: [(&str, &str, &str); 6] = [
     ("expired", "expireAfter: 720h", "spec.template.spec.expireAfter"),
     ("foreign", "group: karpenter.k8s.aws, kind: EC2NodeClass", "spec.template.spec.nodeClassRef"),

@@ -35,7 +35,7 @@ fn with_bad_pool(pods: u32, others: bool) -> String {
     format!("{}---\n{bad}---\n{good}{}{POLICY}", documents[0], documents[2])
 }
 
-/// When NodeClaims of a pool were sent, whatever was answered.
+/// Seconds at which NodeClaims of a pool were sent, whatever was answered.
 fn sent(played: &Played, pool: &str) -> Vec<f64> {
     let of = |event: &&serde_json::Value| {
         event["kind"] == "api" && event["resource"] == "nodeclaims" && event["verb"] == "create"
@@ -45,7 +45,7 @@ fn sent(played: &Played, pool: &str) -> Vec<f64> {
     all.map(|event| event["t"].as_f64().unwrap()).collect()
 }
 
-/// When CreateFleet was called.
+/// Seconds at which CreateFleet was called.
 fn calls(played: &Played) -> Vec<f64> {
     let of = |event: &&serde_json::Value| event["kind"] == "aws" && event["action"] == "CreateFleet";
     played.events.iter().filter(of).map(|event| event["t"].as_f64().unwrap()).collect()

@@ -144,7 +144,7 @@ fn shadow_of_our_own_replica_reports_what_that_replica_did() {
             let report = beside.shadow.report();
             let (active, shadow) = (&report.active, &report.shadow);
             assert!(active.launched >= 20 && active.removed >= 10, "{report}");
-            // What the provisioner decides: when a node is launched for a pod. How long a node takes to join is chance.
+            // The provisioner decides when a node is launched for a pod. How long a node takes to join is chance.
             let most = WINDOW * active.pods_placed as f64;
             assert_eq!(active.pods_placed, shadow.pods_placed, "{report}");
             assert!(near(active.seconds_to_launch, shadow.seconds_to_launch, most), "{report}");

@@ -197,7 +197,8 @@ fn a_spread_of_thirty_over_hosts_gives_about_fifteen_nodes() {
     assert_eq!(report["pods"]["bound"], 400);
     let (new, _) = nodes_of(&report);
     assert!((13..=17).contains(&new.len()), "{}", new.len());
-    // What a node was planned for: which of them gets one pod more is kube-scheduler's choice, as they come one by one.
+    // The plan gives each node at most thirty pods: which of them gets one pod more is kube-scheduler's choice, as they come one
+    // by one.
     let timeline = report["timeline"].as_array().unwrap().iter();
     let packings: Vec<&Value> = timeline.filter(|line| line["event"] == "packing_computed").collect();
     assert!(!packings.is_empty());
@@ -271,7 +272,7 @@ fn watches_that_tell_late_launch_nothing_again() {
     assert_eq!(terminated, 0, "{launched} launched");
 }
 
-/// What the API server said to the first leader's creations that were held until nobody heard the answer.
+/// Codes of the API server's answers to the first leader's creations that were held until nobody heard the answer.
 fn codes_of_late_claims(events: &PathBuf) -> Vec<Value> {
     let late = |line: &&Value| {
         line["resource"] == "nodeclaims"

@@ -83,7 +83,7 @@ fn unreadable_pod_has_no_node_planned_and_stops_no_other() {
     // kube-scheduler, which can read it, gives it one of the others' nodes; that one gets another.
     assert_eq!(played.report["pods"]["bound"], PODS);
     played.came_out_well();
-    // Where the others' places are kept until they come, it is the only one that waits.
+    // The unreadable pod is the only one that waits where the others' places are kept until they come.
     assert_eq!(alone.report["pods"]["bound"], PODS - 1);
     let pods = alone.seen("pod", &[("change", "created")]);
     let first = pods.iter().map(|pod| pod["name"].as_str().unwrap()).min().unwrap();

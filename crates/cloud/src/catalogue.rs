@@ -1,4 +1,4 @@
-//! What is known of a region's offers at one moment: types, zones, prices. Shipped, or refreshed from EC2 and Pricing.
+//! A region's offers at one moment: types, zones, prices. Shipped, or refreshed from EC2 and Pricing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

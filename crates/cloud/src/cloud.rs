@@ -23,7 +23,7 @@ use crate::node_class::NodeClassResolution;
 /// The answer of a cloud, some time later.
 pub type CloudFuture<'a, T> = BoxFuture<'a, Result<T, CloudError>>;
 
-/// Where the cloud is, and whose cluster it works for.
+/// Region of the cloud, and identity of the cluster that it works for.
 pub trait CloudIdentity: Send + Sync + 'static {
     /// The region, `us-east-1`.
     fn region(&self) -> &str;
@@ -32,7 +32,7 @@ pub trait CloudIdentity: Send + Sync + 'static {
     fn cluster_uid(&self) -> &str;
 }
 
-/// What can be had, and at what price.
+/// Instance types, zones and prices.
 pub trait CloudOfferings: CloudIdentity {
     /// All instance types that can be nodes (DescribeInstanceTypes), by name.
     fn instance_types(&self) -> CloudFuture<'_, Vec<InstanceTypeInfo>>;
@@ -46,12 +46,12 @@ pub trait CloudOfferings: CloudIdentity {
     /// Spot price by (type, zone), $/h (DescribeSpotPriceHistory).
     fn spot_prices(&self) -> CloudFuture<'_, BTreeMap<(String, String), f64>>;
 
-    /// How many instances of capacity reservations nobody uses, by id; none of those that EC2 does not know or that are
-    /// not active (DescribeCapacityReservations).
+    /// Number of instances of capacity reservations that nobody uses, by id; none of those that EC2 does not know or that are not
+    /// active (DescribeCapacityReservations).
     fn reserved_left<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>>;
 }
 
-/// What node classes select, and what is made for them.
+/// Resources that node classes select, and those that are made for them.
 pub trait CloudNodeClasses: CloudIdentity {
     /// Resolves subnets, security groups, images and instance profile, and what is to be said of each.
     fn resolve_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution>;
@@ -59,7 +59,7 @@ pub trait CloudNodeClasses: CloudIdentity {
     /// Removes what was made for a node class: launch templates and instance profiles.
     fn remove_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, ()>;
 
-    /// Whether a subnet has a tag of that key, whatever its value (DescribeSubnets).
+    /// True if a subnet has a tag of that key, whatever its value (DescribeSubnets).
     fn subnet_has_tag<'a>(&'a self, key: &'a str) -> CloudFuture<'a, bool>;
 
     /// Launch templates and instance profiles that were made for this cluster's node classes, there or gone.
@@ -87,7 +87,7 @@ pub trait CloudInstances: CloudIdentity {
     /// Instances whose launch carried this token, terminated ones too.
     fn instances_with_token<'a>(&'a self, token: &'a str) -> CloudFuture<'a, Vec<Instance>>;
 
-    /// What EC2 knows of instances, asked in as few calls as the cloud takes. An error where that is nothing at all.
+    /// EC2's view of instances, asked in as few calls as the cloud takes. An error where EC2 answers nothing at all.
     fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, FoundInstances>;
 
     /// Ends instances that it has just been asked for, in as few calls as the cloud takes, none of them repeated: what the end rests
@@ -97,7 +97,7 @@ pub trait CloudInstances: CloudIdentity {
     /// Puts tags on an instance.
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()>;
 
-    /// What the status checks find wrong with the region's instances, whoever's they are (DescribeInstanceStatus).
+    /// Troubles that the status checks find with the region's instances, whoever's they are (DescribeInstanceStatus).
     fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>>;
 }
 
@@ -124,8 +124,8 @@ pub trait Cloud: CloudOfferings + CloudNodeClasses + CloudInstances + CloudQueue
 
 impl<T: CloudOfferings + CloudNodeClasses + CloudInstances + CloudQueue> Cloud for T {}
 
-/// What is known of instances that were asked for by their ids. An id that is nowhere here was not asked for yet: too many
-/// were unknown.
+/// Answer about instances that were asked for by their ids. An id that is nowhere here was not asked for yet: too many were
+/// unknown.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FoundInstances {
     /// Those that are there, terminated ones and other clusters' too: whose they are is told by their tags.
@@ -139,11 +139,11 @@ pub struct FoundInstances {
 /// A message of a queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueMessage {
-    /// What it says.
+    /// Text of the message.
     pub body: String,
-    /// What it is deleted by.
+    /// Receipt by which it is deleted.
     pub receipt: String,
-    /// When it was sent.
+    /// Time at which it was sent.
     pub sent: Option<jiff::Timestamp>,
 }
 
@@ -162,7 +162,7 @@ pub struct Instance {
     pub capacity_type: String,
     /// The capacity reservation that it is of, if it is.
     pub reservation_id: Option<String>,
-    /// Where in a placement group it is, and on whose hardware.
+    /// Its placement group and partition, and the tenancy of its hardware.
     pub placing: Placing,
     /// `ami-…`.
     pub image_id: String,
@@ -172,15 +172,15 @@ pub struct Instance {
     pub security_group_ids: Vec<String>,
     /// Name in the VPC's DNS, which becomes the node's.
     pub private_dns_name: String,
-    /// When it was launched.
+    /// Time of its launch.
     pub launched_at: Option<jiff::Timestamp>,
-    /// When its end began, where it has and EC2 says so.
+    /// Time at which its end began, where it has and EC2 says so.
     pub ended_at: Option<jiff::Timestamp>,
     /// All that EC2 shows, `Name` and those of AWS's own (`aws:…`) among them.
     pub tags: BTreeMap<String, String>,
 }
 
-/// What kind of thing was made for a node class.
+/// Kind of a resource that was made for a node class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MadeKind {
     /// A launch template.
@@ -192,7 +192,7 @@ pub enum MadeKind {
 /// Something that was made for a node class of this cluster.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MadeResource {
-    /// What it is.
+    /// Kind of the resource.
     pub kind: MadeKind,
     /// By which it is removed: of the launch template, or of the instance profile.
     pub name: String,
@@ -200,9 +200,9 @@ pub struct MadeResource {
     pub class: String,
     /// The node class's uid, where it is known.
     pub class_uid: Option<String>,
-    /// When it was made.
+    /// Time at which it was made.
     pub created: Option<jiff::Timestamp>,
-    /// Whether a launch of this replica has used it within the last hour.
+    /// True if a launch of this replica has used it within the last hour.
     pub in_use: bool,
 }
 

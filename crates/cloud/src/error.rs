@@ -1,4 +1,4 @@
-//! Why a call to a cloud failed, told apart by what may be done next.
+//! Failures of a call to a cloud, told apart by what may be done next.
 
 /// A call that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -10,7 +10,7 @@ pub enum CloudError {
         call: &'static str,
         /// The service's code, or ours for what went wrong on the way.
         code: String,
-        /// What the service said.
+        /// The service's message.
         message: String,
     },
     /// Nothing was changed, and the same call will fail again.
@@ -20,7 +20,7 @@ pub enum CloudError {
         call: &'static str,
         /// The service's code, or ours.
         code: String,
-        /// What the service said.
+        /// The service's message.
         message: String,
     },
     /// The answer did not arrive: it may have been done or not.
@@ -30,7 +30,7 @@ pub enum CloudError {
         call: &'static str,
         /// Ours: `TimedOut`, `ConnectionLost`, or the service's `InternalError`.
         code: String,
-        /// What is known.
+        /// A sentence about what is known.
         message: String,
     },
 }
@@ -52,7 +52,7 @@ const NOT_FOUND: [&str; 10] = [
     "ResourceNotFoundException",
 ];
 
-/// What stands before each code of SQS's older protocol.
+/// Prefix of each code of SQS's older protocol.
 const OF_SQS: &str = "AWS.SimpleQueueService.";
 /// No service has a longer code.
 const LONGEST_NAME: usize = 80;
@@ -86,7 +86,7 @@ impl CloudError {
         if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(named) { name } else { "Unknown" }
     }
 
-    /// What the service said.
+    /// The service's message.
     pub fn message(&self) -> &str {
         match self {
             Self::Retryable { message, .. } | Self::Final { message, .. } | Self::MayHaveHappened { message, .. } => {
@@ -95,7 +95,7 @@ impl CloudError {
         }
     }
 
-    /// What was asked for is not there.
+    /// True if the service says that the resource is not there.
     pub fn is_not_found(&self) -> bool {
         NOT_FOUND.contains(&self.code())
     }

@@ -5,7 +5,7 @@ use std::fmt;
 /// Gibibyte, in bytes.
 pub const GIB: i64 = 1 << 30;
 
-/// How the image is made up, and so how its user data, disks and limits look.
+/// Family of an image, which decides the form of its user data, its disks and its limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AmiFamily {
     /// Amazon Linux 2: `/etc/eks/bootstrap.sh`.

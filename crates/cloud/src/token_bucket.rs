@@ -8,7 +8,7 @@ pub struct TokenBucket {
     tokens: f64,
     size: f64,
     rate: f64,
-    /// When the tokens were counted, monotonic.
+    /// Time at which the tokens were counted, monotonic.
     counted: Duration,
 }
 

@@ -54,7 +54,7 @@ fn v1beta1_is_applied_once_and_again_and_stored_as_v1() {
     let kinds = ["nodepools.v1.karpenter.sh/beta", "ec2nodeclasses.v1.karpenter.k8s.aws/beta"];
     for how in [&[][..], &["--server-side", "--force-conflicts"]] {
         let again = [&["apply", "-f", file.as_str()][..], how].concat();
-        // Of each way the first takes the fields over.
+        // The first apply of each way takes the fields over.
         live.ok(&again);
         let before = at_rest(&live, &kinds);
         live.ok(&again);

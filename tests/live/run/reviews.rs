@@ -1,4 +1,4 @@
-//! Who calls the conversion webhook to do harm.
+//! Callers of the conversion webhook that mean harm.
 
 use std::time::Duration;
 

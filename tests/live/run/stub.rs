@@ -65,7 +65,7 @@ fn one(stream: TcpStream, answer: &(dyn Fn(&str, &str) -> Reply + Send + Sync)) 
     );
 }
 
-/// What an API server answers to `run` until all is well; `changed` may answer otherwise first.
+/// An API server that answers `run` until all is well; `changed` may answer otherwise first.
 pub fn api_server(changed: impl Fn(&str) -> Option<Reply> + Send + Sync + 'static) -> SocketAddr {
     serve(move |path, _| changed(path).unwrap_or_else(|| usual(path)))
 }
@@ -104,18 +104,18 @@ pub fn list(items: &[Value]) -> Reply {
     reply(200, &json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items}))
 }
 
-/// What an API server says of what it does not have.
+/// An API server's answer for an object that it does not have.
 pub fn not_found() -> Reply {
     status(404, "NotFound", "the server could not find the requested resource")
 }
 
-/// What an API server says when it refuses.
+/// An API server's refusal.
 pub fn status(code: u16, reason: &str, message: &str) -> Reply {
     let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message});
     reply(code, &body)
 }
 
-/// What EC2 says when it refuses.
+/// EC2's refusal.
 pub fn ec2_error(status: u16, code: &str) -> Reply {
     let body = format!(
         "<Response><Errors><Error><Code>{code}</Code><Message>because of {code}</Message></Error></Errors>\
@@ -139,7 +139,7 @@ pub fn kubeconfig(name: &str, server: &str) -> String {
 pub const TOKEN: &str = "sesame-token";
 /// In the environment.
 pub const SECRET: &str = "sesame-secret";
-/// What the console asks for, where it asks.
+/// Token that the console asks for, where it asks.
 pub const CONSOLE_TOKEN: &str = "sesame-of-the-console";
 
 /// `dovetail run` with nothing of our own environment.
@@ -148,7 +148,7 @@ pub struct Run {
     name: String,
 }
 
-/// How it ended.
+/// Exit status and output of a run.
 pub struct Ended {
     pub code: Option<i32>,
     pub stdout: String,

@@ -1,4 +1,4 @@
-//! What follows a launch: tags of the instance, and the end of a node that never gets ready for pods.
+//! Steps after a launch: tags of the instance, and the end of a node that never gets ready for pods.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;

@@ -14,7 +14,7 @@ impl Played {
         self.report["costPerHour"].as_f64().unwrap()
     }
 
-    /// When NodeClaims were created or deleted, or pods evicted.
+    /// Seconds at which NodeClaims were created or deleted, or pods evicted.
     fn moves(&self) -> Vec<f64> {
         let of_claims = |event: &&Value| {
             let verb = event["verb"].as_str().unwrap_or_default();
@@ -25,7 +25,7 @@ impl Played {
     }
 }
 
-/// What `plan` says that the nodes of manifests cost, with so many replicas.
+/// Price by `plan` of the nodes of manifests, with so many replicas.
 fn planned(pool: &str, workload: &str, replicas: (&str, &str)) -> f64 {
     let text = std::fs::read_to_string(root().join(format!("tests/fixtures/posts/{workload}"))).unwrap();
     let fewer = scratch(&format!("consolidation-{workload}"));
@@ -36,7 +36,7 @@ fn planned(pool: &str, workload: &str, replicas: (&str, &str)) -> f64 {
     json(&dovetail(&args), 0)["totalCheapestHourlyPrice"].as_f64().unwrap()
 }
 
-/// How many NodeClaims each command has launched.
+/// Number of NodeClaims that each command has launched.
 fn launched(run: &Played) -> Vec<u64> {
     run.log_events("disrupting").iter().map(|line| line["replacement_node_count"].as_u64().unwrap()).collect()
 }
@@ -103,7 +103,7 @@ fn five_pods_become_one_on_a_small_spot_node_of_fifteen_types() {
     assert!(run.moves().iter().all(|t| *t < 2700.0), "it comes to rest: {:?}", run.moves());
 }
 
-/// When the timeline tells an event of a NodeClaim first.
+/// Seconds at which the timeline first tells an event of a NodeClaim.
 fn when(run: &Played, event: &str, node_claim: &str) -> f64 {
     let told = run.log_events(event);
     let line = told.iter().find(|line| line["node_claim"] == node_claim);
@@ -136,7 +136,7 @@ fn unchanging_cluster_rests_within_an_hour_and_for_a_day() {
     assert!(run.log_events("disrupting").iter().any(|line| line["reason"] == "underutilized"));
 }
 
-/// How many seconds after the half of the pods have gone the first command to save money begins.
+/// Seconds from the going of half of the pods until the first command to save money begins.
 fn first_command(scenario: &str) -> f64 {
     let run = play_kept(scenario, &[]);
     let commands = run.log_events("disrupting");

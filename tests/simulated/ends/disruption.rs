@@ -10,7 +10,7 @@ use played::{Played, at, play_kept};
 use serde_json::Value;
 
 impl Played {
-    /// When the last pod of a workload on each node was gone, of those that went before `until`.
+    /// Seconds at which the last pod of a workload on each node was gone, of those that went before `until`.
     fn emptied(&self, until: f64) -> BTreeMap<String, f64> {
         let mut on: BTreeMap<&str, &str> = BTreeMap::new();
         let mut last = BTreeMap::new();
@@ -71,7 +71,7 @@ fn four_hundred_pods_become_none_and_nodes_go_by_their_ttl() {
     let run = play_kept("ttl", &[]);
     run.all_gone();
     let (at_200, in_the_end) = (run.emptied(600.0), run.emptied(900.0));
-    // What the scheduler and the ReplicaSet have left on a node keeps it.
+    // A pod that the scheduler and the ReplicaSet have left on a node keeps it.
     let busy: BTreeSet<_> = run.claims().into_keys().collect();
     let removed = run.removed();
     let before: Vec<_> = removed.values().filter(|t| **t < 600.0).collect();

@@ -72,7 +72,7 @@ fn names() -> (String, String) {
     (name, registered["node_claim"].as_str().unwrap().to_owned())
 }
 
-/// What must be true of a run in which one node was deleted, in whichever way.
+/// Asserts what must hold of a run in which one node was deleted, in whichever way.
 fn one_node_went(run: &Played, node: &str, claim: &str, asked: &str) {
     run.all_bound(12, "a");
     assert!(run.nodes().iter().all(|left| left["name"] != node), "the node is still there");

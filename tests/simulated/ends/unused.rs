@@ -75,7 +75,7 @@ fn hour(name: &str, manifests: &str, faults: &str, until: &str) -> Played {
     play_over(name, manifests, &format!("{faults}steps:\n{GROWS}until: {until}\n"))
 }
 
-/// When nodes of the odd workload were found not to be used.
+/// Seconds at which nodes of the odd workload were found not to be used.
 fn unused(played: &Played) -> Vec<f64> {
     played.times("node_not_used").into_iter().filter(|t| *t < 3600.0).collect()
 }
@@ -89,7 +89,7 @@ fn launches(played: &Played) -> usize {
 fn is_braked(played: &Played, least: usize) {
     let (unused, launches) = (unused(played), launches(played));
     assert!((least..=MOST).contains(&unused.len()), "{}: {unused:?}", played.name);
-    // Where a pod of the other workload has taken the place of one of these, one more is launched.
+    // One more is launched where a pod of the other workload has taken the place of one of these.
     assert!(launches <= MOST + 6, "{}: {launches} launches", played.name);
     let bound = played.events.iter().filter(|event| event["kind"] == "pod" && event["change"] == "bound");
     let fine: Vec<f64> = bound

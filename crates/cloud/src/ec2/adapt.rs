@@ -18,7 +18,7 @@ use http_body_util::BodyExt;
 #[error("the connection broke before an answer came")]
 pub struct BrokenConnection;
 
-/// What answers a request.
+/// Function that answers a request.
 pub type Handler =
     dyn Fn(http::Request<Bytes>) -> BoxFuture<'static, Result<http::Response<Bytes>, BrokenConnection>> + Send + Sync;
 

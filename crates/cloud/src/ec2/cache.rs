@@ -16,7 +16,7 @@ type Asked<V> = BoxFuture<'static, Result<V, CloudError>>;
 pub(super) struct TtlCache<K, V> {
     ttl: Duration,
     entries: Mutex<BTreeMap<K, (Duration, V)>>,
-    /// What is being asked for, as long as somebody waits for it.
+    /// Requests under way, kept as long as somebody waits for their answers.
     asked: Mutex<BTreeMap<K, WeakShared<Asked<V>>>>,
 }
 

@@ -7,7 +7,7 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use crate::error::{CloudError, TOKEN_USED};
 
-/// Whether a call that is carried out twice does harm.
+/// Effect of a call that is carried out twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
     /// It only reads, or doing it twice is doing it once.
@@ -30,7 +30,7 @@ const THROTTLED: [&str; 8] = [
 /// Status of a server that did not take the request on.
 const UNAVAILABLE: u16 = 503;
 
-/// What an error of the SDK means.
+/// The meaning of an error of the SDK.
 pub(super) fn classify<E>(call: &'static str, effect: Effect, error: SdkError<E, HttpResponse>) -> CloudError
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,

@@ -93,7 +93,7 @@ impl Ec2Cloud {
         }
     }
 
-    /// Of another cluster, whatever its name.
+    /// True for an instance of another cluster, whatever its name.
     fn is_foreign(&self, instance: &Instance) -> bool {
         let own = &self.settings.cluster_uid;
         !own.is_empty() && instance.tags.get(tags::CLUSTER_UID).is_some_and(|uid| uid != own)

@@ -50,14 +50,14 @@ pub use sdk::{NoAws, SdkParts};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Whose cluster this is, and what of it is known without asking EKS.
+/// Identity of the cluster, and facts about it that are known without asking EKS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ec2Settings {
     /// Name of the cluster: tags and instance listings go by it.
     pub cluster_name: String,
     /// UID of the namespace kube-system: an instance with another's is never touched.
     pub cluster_uid: String,
-    /// Whether instances that Karpenter launched for a cluster of this name count as ours.
+    /// True if instances that Karpenter launched for a cluster of this name count as ours.
     pub adopt_karpenter_instances: bool,
     /// URL of the API server; from EKS when it is not given.
     pub cluster_endpoint: Option<String>,
@@ -73,7 +73,7 @@ pub struct Ec2Settings {
     pub reserved_capacity: bool,
     /// There is no way to the Pricing API: on-demand prices are those that ship with the binary.
     pub isolated_vpc: bool,
-    /// Whether node classes are judged by dry runs of launches, too.
+    /// True to judge node classes by dry runs of launches, too.
     pub dry_runs: bool,
 }
 
@@ -88,7 +88,7 @@ pub struct Ec2Cloud {
     memory: Arc<Memory>,
 }
 
-/// What was asked before. Every lock is held for a look-up only.
+/// Answers to earlier requests. Every lock is held for a look-up only.
 struct Memory {
     /// Launch templates known to exist, by name.
     templates: TtlCache<String, ()>,
@@ -111,7 +111,7 @@ struct Memory {
     named_profiles: TtlCache<String, Option<String>>,
     /// Launches that dry runs say would be carried out, by what that depends on.
     authorized: TtlCache<u64, ()>,
-    /// What dry runs have come to where they would not, or where that could not be found out.
+    /// Verdicts of dry runs that refused a launch, or that could not find it out.
     refused: TtlCache<u64, DryRunVerdict>,
     /// Placement groups by name and id.
     placement_groups: TtlCache<(Option<String>, Option<String>), PlacementChoice>,

@@ -1,4 +1,4 @@
-//! What is looked at once, before anything is done: whether AWS takes us for somebody, and what it knows of the cluster.
+//! Checks made once, before anything is done: AWS knows us, and knows the cluster.
 
 use super::Ec2Cloud;
 use super::classify::{Effect, classify};
@@ -6,7 +6,7 @@ use super::describe::filter;
 use crate::error::CloudError;
 use crate::user_data::ClusterFacts;
 
-/// What EC2 answers to a dry run that would have been carried out.
+/// Code of EC2's answer to a dry run that would have been carried out.
 pub(super) const WOULD_WORK: &str = "DryRunOperation";
 
 impl Ec2Cloud {

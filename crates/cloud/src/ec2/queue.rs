@@ -12,9 +12,9 @@ use crate::error::CloudError;
 
 /// Most messages of one call, in both directions: SQS's own limit.
 const MOST: usize = 10;
-/// How long a call waits for a message, in seconds; SQS allows no more.
+/// Seconds that a call waits for a message; SQS allows no more.
 const WAIT: i32 = 20;
-/// How long a message that was received is hidden, in seconds.
+/// Seconds for which a message that was received is hidden.
 const HIDDEN: i32 = 20;
 
 impl Ec2Cloud {

@@ -23,9 +23,9 @@ pub(super) use connector::limited;
 
 /// Our share of each bucket: others in the account call EC2, too.
 const SHARE: f64 = 0.9;
-/// What descriptions leave of the tokens that all requests share.
+/// Tokens that descriptions leave in the bucket that all requests share.
 const RESERVE: f64 = 20.0;
-/// How long what can wait lets launches and ends go first.
+/// Longest time that a request which can wait lets launches and ends go first.
 const LATEST: Duration = Duration::from_secs(30);
 
 /// Requests that share a bucket.
@@ -62,16 +62,16 @@ const LIMITS: [(RequestBucket, f64, f64); 8] = [
     (RequestBucket::All, 150.0, 25.0),
 ];
 
-/// Whose turn comes first.
+/// Order of requests that wait for tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Priority {
-    /// What a launch or an end waits for.
+    /// Requests that a launch or an end waits for.
     First,
-    /// What can wait.
+    /// Requests that can wait.
     Later,
 }
 
-/// What a request takes.
+/// Buckets that a request takes tokens of, and its priority.
 #[derive(Clone, Debug, PartialEq)]
 struct Needs {
     api: RequestBucket,
@@ -108,7 +108,7 @@ impl Needs {
     }
 }
 
-/// Whose turn comes before whose: the priority first, then who came first.
+/// Place in the order of those that wait: by priority, then by arrival.
 type QueueTurn = (Priority, u64);
 
 /// The buckets, and who waits for which.
@@ -138,7 +138,7 @@ struct Ticket<'a> {
     limiter: &'a Limiter,
     needs: &'a Needs,
     turn: QueueTurn,
-    /// When it was drawn.
+    /// Time at which it was drawn.
     since: Duration,
 }
 

@@ -23,38 +23,38 @@ use super::bounded::bounded;
 use super::rate::{Limiter, limited};
 use super::services::{Eks, Iam, Pricing, Ssm};
 
-/// How long one attempt of a call may take.
+/// Timeout of one attempt of a call.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long a CreateFleet may take: EC2 answers an instant fleet only when it is launched.
+/// Timeout of a CreateFleet: EC2 answers an instant fleet only when it is launched.
 const LAUNCH_TIMEOUT: Duration = Duration::from_secs(45);
-/// How long a call to the queue may take: it waits for messages for twenty seconds.
+/// Timeout of a call to the queue: it waits for messages for twenty seconds.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a connection may take to come about.
+/// Timeout of making a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a call is made at most.
+/// Most attempts of a call.
 const ATTEMPTS: u32 = 4;
 
-/// What AWS sees in our user agent.
+/// Our name in the user agent that AWS sees.
 const APP_NAME: &str = concat!("dovetail-", env!("CARGO_PKG_VERSION"));
 
-/// What the SDK is made of.
+/// Parts that the SDK is made of.
 #[derive(Clone)]
 pub struct SdkParts {
-    /// What the environment and the profile say beside the rest: FIPS, dual stack, endpoints of single services.
+    /// Further settings of the environment and the profile: FIPS, dual stack, endpoints of single services.
     pub base: Option<SdkConfig>,
-    /// What carries requests: the SDK's own, or one with faults in tests.
+    /// Client that carries requests: the SDK's own, or one with faults in tests.
     pub http_client: SharedHttpClient,
     /// `us-east-1`.
     pub region: String,
-    /// Who we are.
+    /// Credentials that requests are signed with.
     pub credentials: SharedCredentialsProvider,
     /// One endpoint for every service, instead of AWS's own.
     pub endpoint_url: Option<String>,
     /// Wall time for signatures.
     pub time_source: SharedTimeSource,
-    /// How a retry waits.
+    /// Sleep between retries.
     pub sleep_impl: SharedAsyncSleep,
-    /// How often, and how long between.
+    /// Number of retries, and the pauses between them.
     pub retry: RetryConfig,
     /// Our own time, for caches.
     pub clock: Arc<dyn Clock>,
@@ -209,7 +209,7 @@ fn partition() -> RetryPartition {
     RetryPartition::custom("dovetail").token_bucket(TokenBucket::default()).build()
 }
 
-/// Where the Pricing API answers for a region (karpenter-aws 3.5).
+/// Region whose Pricing API answers for a region (karpenter-aws 3.5).
 fn pricing_region(region: &str) -> &'static str {
     match region.split('-').next() {
         Some("ap") => "ap-south-1",

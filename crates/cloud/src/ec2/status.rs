@@ -1,4 +1,4 @@
-//! What EC2's status checks say (karpenter-aws 5.1): three filters, as EC2 joins those of one call by "and".
+//! EC2's status checks (karpenter-aws 5.1): three filters, as EC2 joins those of one call by "and".
 
 use aws_sdk_ec2::types::{Filter, InstanceStatus, InstanceStatusDetails, StatusType};
 use dovetail_core::interruption::InterruptionKind;

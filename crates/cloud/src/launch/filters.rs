@@ -1,4 +1,4 @@
-//! Which of a claim's offerings CreateFleet is asked for (karpenter-aws 4.1). Pure.
+//! Choice of a claim's offerings that CreateFleet is asked for (karpenter-aws 4.1). Pure.
 //!
 //! Each step may only leave out; one that leaves nothing ends the launch for lack of capacity.
 
@@ -37,7 +37,7 @@ impl LaunchCandidate {
     }
 }
 
-/// What CreateFleet is asked for.
+/// Offerings that CreateFleet is asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LaunchSelection {
     /// `reserved`, `spot` or `on-demand`.
@@ -46,7 +46,7 @@ pub struct LaunchSelection {
     pub candidates: Vec<LaunchCandidate>,
     /// On-demand although spot was allowed, with hardly any types to choose from.
     pub inflexible: bool,
-    /// How its reservations were made, where they are such.
+    /// Kind of its reservations, where they are such.
     pub reservation: ReservationKind,
     /// Placement group, partition and tenancy.
     pub placing: Placing,
@@ -139,7 +139,7 @@ fn agrees(offered: &[NodeSelectorRequirement], wanted: &Requirements) -> bool {
     Requirements::from_written(offered).is_ok_and(|offered| offered.intersects(wanted).is_ok())
 }
 
-/// Of each zone (and partition, in a placement group that has such) the reservation with the most instances left.
+/// Keeps the reservation with the most instances left in each zone (and partition, in a placement group that has such).
 fn fullest_reservations(candidate: &mut LaunchCandidate) {
     let left = |one: &Offering| one.reservation_capacity.unwrap_or(u32::MAX);
     let place = |one: &Offering| (one.zone.clone(), partition_of(one));

@@ -1,4 +1,4 @@
-//! Which image an instance type takes, and where SSM says what the images of an alias are (karpenter-aws 1.2, 4.7). Pure.
+//! Images of instance types, and the SSM parameters of an alias's images (karpenter-aws 1.2, 4.7). Pure.
 
 use dovetail_api::v1::Ami;
 use dovetail_core::InstanceType;
@@ -6,7 +6,7 @@ pub use dovetail_core::images::ResolvedImages;
 
 use crate::family::AmiFamily;
 
-/// What hardware an image of an alias is for.
+/// Hardware that an image of an alias is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Variant {
     /// No GPU and no accelerator.

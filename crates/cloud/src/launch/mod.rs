@@ -31,7 +31,7 @@ pub struct LaunchRequest {
     pub node_class: Arc<EC2NodeClass>,
     /// The claim's complete requirements.
     pub requirements: Vec<NodeSelectorRequirement>,
-    /// What the claim's pods and daemons ask for.
+    /// Requests of the claim's pods and daemons.
     pub requests: Resources,
     /// The types that it may be, with their offerings, cheapest first.
     pub candidates: Vec<Arc<InstanceType>>,
@@ -41,9 +41,9 @@ pub struct LaunchRequest {
     pub taints: Vec<Taint>,
     /// Taints of the node until someone takes them away.
     pub startup_taints: Vec<Taint>,
-    /// Whether `minValues` have been lowered for the claim: the class's `context` is not sent then (karpenter-aws 1.1).
+    /// True if `minValues` have been lowered for the claim: the class's `context` is not sent then (karpenter-aws 1.1).
     pub min_values_relaxed: bool,
-    /// What offerings may cost at most, in parts of the cheapest.
+    /// Highest price of an offering, in parts of the cheapest.
     pub max_option_price: MaxOptionPrice,
 }
 
@@ -79,7 +79,7 @@ pub struct LaunchedInstance {
     pub capacity_type: String,
     /// The capacity reservation that it is of, if it is.
     pub reservation_id: Option<String>,
-    /// Where in a placement group it is, and on whose hardware.
+    /// Its placement group and partition, and the tenancy of its hardware.
     pub placing: placement::Placing,
     /// $/h of the offering that was taken, as the catalogue had it.
     pub price: f64,
@@ -89,7 +89,7 @@ pub struct LaunchedInstance {
     pub subnet_id: String,
     /// `fleet-…`.
     pub fleet_id: String,
-    /// What EC2 refused before it gave this one.
+    /// Offerings that EC2 refused before it gave this one.
     pub refusals: Vec<OfferingRefusal>,
 }
 

@@ -1,4 +1,4 @@
-//! Where within a placement group, and on whose hardware, an instance is launched (karpenter-aws 2, 3.4). Pure.
+//! Place of a launched instance: placement group, partition and tenancy (karpenter-aws 2, 3.4). Pure.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::LaunchError;
 use super::filters::LaunchSelection;
 use crate::hash::fnv;
 
-/// What a launch template says of an instance's place.
+/// Place of an instance, as its launch template says it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Placing {
     /// `pg-…`, where the instance belongs into a group.
@@ -28,7 +28,7 @@ impl Placing {
     }
 }
 
-/// Whether requirements leave dedicated hardware only: where both will do, shared hardware is taken, which costs less.
+/// True if requirements leave dedicated hardware only: where both will do, shared hardware is taken, which costs less.
 pub(super) fn wants_dedicated(wanted: &Requirements) -> bool {
     wanted.get(INSTANCE_TENANCY).is_some_and(|one| !one.has(TENANCY_DEFAULT) && one.has(TENANCY_DEDICATED))
 }

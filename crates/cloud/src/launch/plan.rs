@@ -12,7 +12,7 @@ use super::images::ResolvedImages;
 /// Elastic Fabric Adapters, as a resource.
 const EFA: &str = "vpc.amazonaws.com/efa";
 
-/// What types have to share so that one launch template serves them.
+/// Properties that types share if one launch template serves them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupKey {
     /// `ami-…`.
@@ -30,7 +30,7 @@ pub struct GroupKey {
 /// Types under one launch template, cheapest first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LaunchGroup {
-    /// What they share.
+    /// Properties that its types share.
     pub key: GroupKey,
     /// Cheapest first.
     pub members: Vec<LaunchCandidate>,

@@ -1,4 +1,4 @@
-//! Whether a node class may be launched from (karpenter-aws 1.3). Pure.
+//! Readiness of a node class for launches (karpenter-aws 1.3). Pure.
 
 use dovetail_api::names::conditions;
 use dovetail_api::v1::{EC2NodeClass, EC2NodeClassStatus};

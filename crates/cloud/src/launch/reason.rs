@@ -1,4 +1,4 @@
-//! Why a launch failed: the reasons that a NodeClaim's condition shows (karpenter-aws 3.6), and what may be done next.
+//! Reasons of a failed launch, as a NodeClaim's condition shows them (karpenter-aws 3.6), and what may be done next.
 
 use super::OfferingRefusal;
 use super::unauthorized::Denied;
@@ -9,7 +9,7 @@ use crate::unavailable::QuotaGroup;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {message}")]
 pub struct LaunchError {
-    /// What may be done next.
+    /// Kind of the failure: what may be done next.
     pub kind: LaunchErrorKind,
     /// Reason of the claim's `Launched` condition.
     pub reason: &'static str,
@@ -19,7 +19,7 @@ pub struct LaunchError {
     pub refusals: Vec<OfferingRefusal>,
 }
 
-/// What a failed launch means for its claim.
+/// Kind of a failed launch, by what it means for its claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LaunchErrorKind {
     /// None of the offerings can be had: the claim is given up and its pods are packed anew.
@@ -87,7 +87,7 @@ pub fn reason_of(code: &str, message: &str) -> &'static str {
         .map_or("LaunchFailed", |(_, reason)| reason)
 }
 
-/// What somebody can do about a reason; empty where that is nothing, or EC2's words say it.
+/// Advice on a reason; empty where nobody can do anything, or EC2's words say it.
 pub fn remedy(reason: &str) -> &'static str {
     match reason {
         "Unauthorized" => {

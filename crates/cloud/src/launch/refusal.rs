@@ -1,4 +1,4 @@
-//! What EC2 refuses within a CreateFleet, and what is then believed to be unavailable (karpenter-aws 3.6).
+//! Refusals of EC2 within a CreateFleet, and the offerings that are then believed to be unavailable (karpenter-aws 3.6).
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub const NO_ADDRESSES: &str = "the class's subnets have no free address (Insuff
 /// That EC2 has nothing, for people.
 pub const NO_CAPACITY: &str = "EC2 has no capacity (InsufficientInstanceCapacity)";
 
-/// What EC2 says where a spread placement group has as many instances in a zone as it may have (seven).
+/// Words of EC2 where a spread placement group has as many instances in a zone as it may have (seven).
 const SPREAD_LIMIT: &str = "limit of instances in this spread placement group";
 
 /// One offering that EC2 did not give.

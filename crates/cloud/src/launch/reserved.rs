@@ -7,7 +7,7 @@ use dovetail_core::Offering;
 
 use super::filters::LaunchCandidate;
 
-/// How a reservation was made, which decides how an instance is launched into it. In the order in which equals are taken.
+/// Kind of a reservation, which decides how an instance is launched into it. In the order in which equals are taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReservationKind {
     /// Instances that are kept for the account, at the price on demand.
@@ -49,8 +49,8 @@ impl ReservationKind {
     }
 }
 
-/// Of reserved offerings those of one kind are kept, that of the cheapest; of capacity blocks the one cheapest offering.
-/// Answers the kind. Others are as they were.
+/// Keeps reserved offerings of one kind, that of the cheapest; of capacity blocks the one cheapest offering. Answers the kind.
+/// Other offerings stay as they were.
 pub(super) fn keep_one_kind(candidates: &mut Vec<LaunchCandidate>) -> ReservationKind {
     let reserved = |one: &&Offering| one.capacity_type == RESERVED;
     let rank = |one: &Offering| (one.price, ReservationKind::of_offering(one));

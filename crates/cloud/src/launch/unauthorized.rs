@@ -1,4 +1,4 @@
-//! What EC2 says when a policy is missing: which action is denied, and how to read what IAM decided. Pure.
+//! Refusals for a missing policy: the action that is denied, and the way to read what IAM decided. Pure.
 
 /// Before the action that is denied.
 const ACTION: &str = "not authorized to perform: ";
@@ -23,14 +23,14 @@ pub struct Denied {
     pub action: String,
     /// The resource that it is denied on; empty where EC2 does not say.
     pub resource: String,
-    /// Why, as far as EC2 says it: `no identity-based policy allows the ec2:RunInstances action`; empty where it does not.
+    /// Reason, as far as EC2 says it: `no identity-based policy allows the ec2:RunInstances action`; empty where it does not.
     pub why: String,
     /// IAM's decision, for `sts:DecodeAuthorizationMessage`; empty where EC2 sends none.
     pub encoded: String,
 }
 
 impl Denied {
-    /// What a refusal says of permissions. `None` where it is about something else. `call` is what was asked for, which EC2
+    /// The denial that a refusal speaks of. `None` where it is about something else. `call` is the call that was made, which EC2
     /// may have denied for what the call needs besides itself.
     #[must_use]
     pub fn from_message(call: &str, code: &str, message: &str) -> Option<Self> {

@@ -1,4 +1,4 @@
-//! What a node class resolves to, whatever cloud did the resolving.
+//! Resolution of a node class, whatever cloud did the resolving.
 
 use dovetail_api::v1::{Ami, CapacityReservation, EC2NodeClassStatus, PlacementGroup, SecurityGroup, Subnet};
 
@@ -23,7 +23,7 @@ pub struct NodeClassResolution {
     pub conditions: Vec<Finding>,
 }
 
-/// What is to be said of one part of a node class.
+/// A finding on one part of a node class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// `SubnetsReady`.

@@ -1,4 +1,4 @@
-//! What is read off answers: no more of the XML than conditions look at.
+//! Facts read off answers: no more of the XML than conditions look at.
 
 use std::collections::BTreeMap;
 

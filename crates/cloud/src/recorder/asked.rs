@@ -70,7 +70,7 @@ impl RecordedRequest {
         form_urlencoded::parse(self.body.as_bytes()).into_owned().collect()
     }
 
-    /// Whether its answer says something that conditions look at.
+    /// True if its answer says something that conditions look at.
     pub fn teaches(&self) -> bool {
         matches!(self.operation.as_str(), "CreateFleet" | "DescribeInstances" | "GetInstanceProfile")
     }
@@ -110,7 +110,7 @@ impl RecordedRequest {
     }
 }
 
-/// Of JSON what names a resource.
+/// The names of resources in a JSON request.
 fn json_kind(body: &str) -> String {
     let body: Value = serde_json::from_str(body).unwrap_or_default();
     let named = ["QueueName", "QueueUrl", "Name"].map(|key| body[key].as_str().map(plain).unwrap_or_default());

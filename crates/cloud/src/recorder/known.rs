@@ -1,4 +1,4 @@
-//! What conditions look at that is not in a request itself, as far as requests and answers have said.
+//! Facts that conditions look at and that are not in a request itself, as far as requests and answers have said them.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use super::answers::{instance_ids, profile_in, tags_by_instance};
 use super::asked::RecordedRequest;
 
-/// How many instances are remembered: more than a test has.
+/// Most instances that are remembered: more than a test has.
 const MOST: usize = 20_000;
 
-/// What a request is about.
+/// Resources that a request is about.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct RequestContext {
     /// The requests that made its launch templates, by name.
@@ -19,7 +19,7 @@ pub(super) struct RequestContext {
     pub before: Map<String, Value>,
 }
 
-/// What is known of a cluster's things.
+/// Known resources of a cluster.
 #[derive(Default)]
 pub(super) struct KnownResources {
     templates: BTreeMap<String, String>,
@@ -41,7 +41,7 @@ fn pairs(form: &[(String, String)], list: &str) -> BTreeMap<String, String> {
 }
 
 impl KnownResources {
-    /// What is so before a request is carried out, by itself or its answer.
+    /// Remembers facts that hold before a request is carried out, from the request or its answer.
     pub fn learn_before(&mut self, asked: &RecordedRequest, answer: &str) {
         match asked.operation.as_str() {
             "CreateLaunchTemplate" => {
@@ -53,7 +53,7 @@ impl KnownResources {
         }
     }
 
-    /// What is so after it.
+    /// Remembers facts that hold once it is carried out.
     pub fn learn_after(&mut self, asked: &RecordedRequest, answer: &str) {
         let form = || asked.form();
         match asked.operation.as_str() {
@@ -85,7 +85,7 @@ impl KnownResources {
         }
     }
 
-    /// What a request is about; none where not all of it is known.
+    /// The resources that a request is about; none where not all of them are known.
     pub fn about(&self, asked: &RecordedRequest) -> Option<RequestContext> {
         let mut about = RequestContext::default();
         for id in match asked.operation.as_str() {

@@ -1,4 +1,4 @@
-//! What is asked of AWS, written down while tests run, so that the policies can be held to it (tests/deploy/union.py).
+//! Requests to AWS, written down while tests run, so that the policies can be held to them (tests/deploy/union.py).
 //!
 //! Off unless the test runner sets [`DIRECTORY`]: then a request costs nothing. On, each kind of request is written once a
 //! process, as a line of JSON, with what IAM's conditions would see beside it: the launch templates of a fleet, the tags
@@ -38,7 +38,7 @@ struct RecordFile {
     kinds: BTreeSet<u64>,
 }
 
-/// What is written by all clouds of this process; none where nothing is to be.
+/// The file that all clouds of this process write; none where nothing is to be written.
 static WRITTEN: OnceLock<Option<Mutex<RecordFile>>> = OnceLock::new();
 
 fn written() -> Option<&'static Mutex<RecordFile>> {
@@ -63,7 +63,7 @@ pub(crate) fn recorded(inner: SharedHttpClient, cluster: &str, uid: &str, region
     }
 }
 
-/// Whose requests they are, and what is known of what they are about.
+/// Recorder of one cluster's requests, and of the resources that they are about.
 struct RequestRecorder {
     /// The cluster's name and UID, and its region.
     of: [String; 3],

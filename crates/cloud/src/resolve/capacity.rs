@@ -1,4 +1,4 @@
-//! What a machine has: processors, memory, disk, pods, devices (karpenter-aws 3.2).
+//! Capacity of a machine: processors, memory, disk, pods, devices (karpenter-aws 3.2).
 
 use dovetail_core::Resources;
 use dovetail_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};

@@ -1,4 +1,4 @@
-//! Where and how a type can be bought (karpenter-aws 3.4).
+//! Offerings of a type: the zones and capacity types that it can be bought in (karpenter-aws 3.4).
 
 use dovetail_api::names::labels::{
     CAPACITY_RESERVATION_ID, CAPACITY_RESERVATION_INTERRUPTIBLE, CAPACITY_RESERVATION_TYPE, CAPACITY_TYPE, ON_DEMAND,
@@ -14,7 +14,7 @@ use crate::info::InstanceTypeInfo;
 use crate::launch::refusal::NO_ADDRESSES;
 use crate::unavailable::Unavailable;
 
-/// What an instance costs on demand, over what it counts as out of a reservation.
+/// On-demand price of an instance, as a multiple of its price out of a reservation.
 const RESERVED_PRICE: f64 = 1e7;
 
 /// One offering for each zone that both the type and the class are in, and each capacity type with a price; and one for each
@@ -63,7 +63,7 @@ pub(super) fn resolve_offerings(
     by_partition(offerings, class)
 }
 
-/// Why EC2 does not give an offering just now, as it has said lately.
+/// The reason for which EC2 does not give an offering just now, as it has said lately.
 fn refusal(
     unavailable: &Unavailable,
     class: &NodeClassView,
@@ -89,7 +89,7 @@ fn by_partition(offerings: Vec<Offering>, class: &NodeClassView) -> Vec<Offering
     offerings.iter().flat_map(|one| partitions.iter().map(move |partition| in_partition(one, partition))).collect()
 }
 
-/// Whether the class's placement group, if it has one, may have instances in a zone.
+/// True if the class's placement group, if it has one, may have instances in a zone.
 fn may_be_in(class: &NodeClassView, zone: &str) -> bool {
     let bound = class.placement_group.as_ref().and_then(|group| group.zone.as_deref());
     bound.is_none_or(|bound| bound == zone)
@@ -121,7 +121,7 @@ fn offering(zone: &Zone, capacity_type: &str, price: f64, available: bool) -> Of
     }
 }
 
-/// Whether the class's image, network and processor options work on the type.
+/// True if the class's image, network and processor options work on the type.
 fn is_compatible(info: &InstanceTypeInfo, class: &NodeClassView) -> bool {
     let image = !(class.family == AmiFamily::Al2023 && info.family() == "a1");
     let tracking = !class.connection_tracking || info.hypervisor.as_deref() == Some("nitro");

@@ -1,4 +1,4 @@
-//! What a node keeps for itself (karpenter-aws 3.3).
+//! Resources that a node keeps for itself (karpenter-aws 3.3).
 
 use dovetail_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
 use dovetail_core::{Overhead, Resources};

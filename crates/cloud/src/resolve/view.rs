@@ -1,4 +1,4 @@
-//! What of an EC2NodeClass shapes its instance types, parsed once.
+//! The fields of an EC2NodeClass that shape its instance types, parsed once.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub struct NodeClassView {
 /// A subnet that instances may be in.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SubnetView {
-    /// Where it is.
+    /// Zone of the subnet.
     pub zone: Zone,
     /// `subnet-…`; empty where nothing but the zone is known.
     pub id: String,
@@ -63,11 +63,11 @@ pub struct ReservationView {
     pub instance_type: String,
     /// Its zone's name.
     pub zone: String,
-    /// How it was made.
+    /// Kind of the reservation.
     pub kind: ReservationKind,
-    /// Whether it goes on.
+    /// True while it can be used.
     pub active: bool,
-    /// How many of its instances nobody uses.
+    /// Number of its instances that nobody uses.
     pub left: u32,
 }
 
@@ -97,7 +97,7 @@ pub struct BlockDeviceVolume {
 pub struct NodeClassError {
     /// Path of the field, `spec.kubelet.kubeReserved.memory`.
     pub field: String,
-    /// What is wrong and what is allowed.
+    /// A sentence that says what is wrong and what is allowed.
     pub problem: String,
 }
 

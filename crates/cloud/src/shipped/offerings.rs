@@ -1,4 +1,4 @@
-//! Which zones of a region offer which type.
+//! Zones of a region, by the types that they offer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;

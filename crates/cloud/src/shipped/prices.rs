@@ -35,7 +35,7 @@ enum Unit {
     Gib,
 }
 
-/// How much dearer than us-east-1: as a rule, and for the families that differ.
+/// Prices of a region as multiples of us-east-1's: as a rule, and for the families that differ.
 #[derive(Deserialize)]
 struct Region {
     factor: f64,
@@ -47,7 +47,7 @@ fn table() -> &'static Table {
     PARSED.get_or_init(|| super::parse(PRICES))
 }
 
-/// Where the prices are from and of when: for whoever shows one.
+/// Source and date of the prices, for whoever shows one.
 pub fn price_source() -> String {
     format!("{}, {}", table().source, table().date)
 }

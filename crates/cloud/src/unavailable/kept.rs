@@ -1,4 +1,4 @@
-//! What is unavailable as it is kept for a successor: a line of JSON each, in wall time, as clocks that stop with a process
+//! Unavailable offerings as they are kept for a successor: a line of JSON each, in wall time, as clocks that stop with a process
 //! mean nothing to the next.
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClockMoment, LONGEST, Mark, OfferingKey, QuotaGroup, RefusalScope, UnavailableOfferings, moment};
 
-/// How many are kept, those refused last: some 300 KiB of the one MiB that a ConfigMap may have.
+/// Most refusals that are kept, the latest ones: some 300 KiB of the one MiB that a ConfigMap may have.
 pub const MOST_KEPT: usize = 2000;
 /// More doublings than lead to the longest time are none.
 const MOST_REFUSALS: u32 = 16;
@@ -16,18 +16,19 @@ const MOST_REFUSALS: u32 = 16;
 /// A refusal as it is kept.
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
-    /// What it covers: `offering on-demand us-east-1a m5.large`, `quota spot Standard`, `capacity-type spot`, `subnet subnet-1`.
+    /// Scope of the refusal: `offering on-demand us-east-1a m5.large`, `quota spot Standard`, `capacity-type spot`, `subnet
+    /// subnet-1`.
     what: String,
-    /// How often in a row.
+    /// Number of refusals in a row.
     refusals: u32,
-    /// When it was refused last.
+    /// Time of the last refusal.
     last: Timestamp,
     /// Until when that is believed.
     until: Timestamp,
 }
 
 impl UnavailableOfferings {
-    /// What is remembered, as text, at one moment on both clocks.
+    /// Remembered refusals as text, at one moment on both clocks.
     #[must_use]
     pub fn kept(&self, now: Duration, wall: Timestamp) -> String {
         let now = moment(now);

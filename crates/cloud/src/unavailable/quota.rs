@@ -1,4 +1,4 @@
-//! Which instance families share one of EC2's vCPU quotas.
+//! Groups of instance families that share one of EC2's vCPU quotas.
 
 use std::fmt;
 
@@ -48,7 +48,7 @@ const NAMES: [(QuotaGroup, &str); 11] = [
     (QuotaGroup::Other, "other"),
 ];
 
-/// What EC2's quotas of vCPUs are called in Service Quotas, with their codes: on demand, then as spot.
+/// Names of EC2's quotas of vCPUs in Service Quotas, with their codes: on demand, then as spot.
 const QUOTAS: [(QuotaGroup, &str, &str); 10] = [
     (
         QuotaGroup::Standard,

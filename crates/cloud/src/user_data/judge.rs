@@ -1,4 +1,4 @@
-//! Whether a node class's own user data and kubelet block can become an instance's user data, judged before any launch.
+//! Judges before any launch that a node class's own user data and kubelet block can become an instance's user data.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::mime::{is_mime, parts_of};
 use super::{ClusterFacts, Inputs, UserDataError, render};
 use crate::family::AmiFamily;
 
-/// How the parts of an archive are called that nodeadm reads.
+/// Content type of the parts of an archive that nodeadm reads.
 const NODE_CONFIG: &str = "application/node.eks.aws";
 
 /// Renders the class as for a node without labels and taints of its own: what fails here fails at every launch.

@@ -9,7 +9,7 @@ const BOUNDARY: &str = "//";
 pub(super) struct MimePart {
     /// Its Content-Type.
     pub kind: String,
-    /// What it says.
+    /// Text of the part.
     pub body: String,
 }
 
@@ -20,7 +20,7 @@ impl MimePart {
     }
 }
 
-/// Whether the user already wrote MIME.
+/// True if the user already wrote MIME.
 pub(super) fn is_mime(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with("MIME-Version:") || text.starts_with("Content-Type:")

@@ -22,7 +22,7 @@ pub use judge::judge;
 /// EC2 takes no more user data than this, before it is encoded.
 pub const LIMIT: usize = 16_384;
 
-/// What a node has to know of its cluster.
+/// Facts about its cluster that a node has to know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterFacts {
     /// As EKS knows it; nodes join by it.
@@ -41,12 +41,12 @@ pub struct ClusterFacts {
     pub version: String,
 }
 
-/// What one kind of node is told.
+/// Inputs for the user data of one kind of node.
 #[derive(Debug, Clone)]
 pub struct Inputs<'a> {
-    /// How the image wants to be told.
+    /// Family of the image, which decides the form.
     pub family: AmiFamily,
-    /// Where the node is to join.
+    /// Cluster that the node is to join.
     pub cluster: &'a ClusterFacts,
     /// The node class.
     pub class: &'a EC2NodeClassSpec,

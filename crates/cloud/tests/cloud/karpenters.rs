@@ -1,5 +1,5 @@
-//! What a Karpenter has made for this cluster is left to it: its launch templates and profiles carry the cluster's name and the
-//! class's, and not the cluster's UID. Its instances are found by whatever tag its version wrote.
+//! Resources that a Karpenter has made for this cluster are left to it: its launch templates and profiles carry the cluster's
+//! name and the class's, and not the cluster's UID. Its instances are found by whatever tag its version wrote.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;

@@ -55,7 +55,7 @@ async fn fleet_carries_token_tags_and_an_override_per_type_and_zone() {
     ];
     assert_eq!(tags, expected.into());
     let overrides = fleet.keys().filter(|k| k.ends_with(".SubnetId")).count();
-    // Of two types in two zones: one of them costs more than half as much again as the cheapest in its dearer zone.
+    // Two types in two zones, less one: it costs more than half as much again as the cheapest in its dearer zone.
     assert_eq!(overrides, 3);
     let subnets: BTreeSet<&String> = fleet.iter().filter(|(k, _)| k.ends_with(".SubnetId")).map(|(_, v)| v).collect();
     assert_eq!(subnets.into_iter().collect::<Vec<_>>(), ["subnet-a", "subnet-b"], "the roomier one of each zone");
@@ -282,7 +282,7 @@ async fn launch_of_unknown_outcome_is_repeated_to_the_letter() {
     let of = |token: &str| calls.iter().filter(|call| call["ClientToken"] == token).collect::<Vec<_>>();
     assert_ne!(subnets(of("token-3")[0]), subnets(of("token-1")[0]), "another subnet has more room by then");
     assert!(of("token-1").len() == 5 && of("token-1").iter().all(|call| *call == of("token-1")[0]));
-    // What came of it is known now.
+    // The launch's outcome is known now.
     cloud.launch(request("token-1", &["m5.large"], "spot")).await.unwrap();
     let last = script.calls("CreateFleet").pop().unwrap();
     assert_eq!(subnets(&last), subnets(of("token-3")[0]));

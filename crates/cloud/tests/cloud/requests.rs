@@ -1,5 +1,5 @@
-//! What EC2 is asked for: of the posts' classes (000 with a profile, 002 with two images and with Bottlerocket), and what each
-//! way of launching adds.
+//! Requests to EC2: for the posts' classes (000 with a profile, 002 with two images and with Bottlerocket), and the additions of
+//! each way of launching.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;

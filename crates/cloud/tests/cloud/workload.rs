@@ -47,7 +47,7 @@ fn has_several_cards(name: &str) -> bool {
     shipped::instance_type(name).is_some_and(|info| info.network.cards.len() > 1)
 }
 
-/// What differs between the two, one line each.
+/// Differences between the two, one line each.
 fn differences(theirs: &InstanceType, ours: &InstanceType) -> Vec<String> {
     let mut found = Vec::new();
     let mut say = |what: &str, theirs: String, ours: String| {

@@ -1,5 +1,5 @@
-//! What was made for node classes: launch templates and instance profiles, found again when nothing uses them
-//! (karpenter-aws 4.3, 4.9). Only what carries this cluster's UID is ours.
+//! Resources made for node classes: launch templates and instance profiles, found again when nothing uses them (karpenter-aws
+//! 4.3, 4.9). Only those that carry this cluster's UID are ours.
 
 use aws_sdk_ec2::types::LaunchTemplate;
 use dovetail_api::names::tags;

@@ -22,7 +22,7 @@ pub(in crate::ec2) struct Config {
     pub overrides: Vec<Override>,
 }
 
-/// What is asked for, all of it.
+/// A CreateFleet call with everything that was planned for it.
 pub(in crate::ec2) struct PlannedCall {
     pub call: CreateFleetInputBuilder,
     pub capacity_type: &'static str,

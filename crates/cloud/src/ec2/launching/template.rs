@@ -46,7 +46,7 @@ impl Ec2Cloud {
         Ok(name)
     }
 
-    /// Whether a launch has needed it within the last hour.
+    /// True if a launch has needed it within the last hour.
     pub(in crate::ec2) fn uses_template(&self, name: &str) -> bool {
         self.memory.used_templates.get(self.now(), &name.to_owned()).is_some()
     }

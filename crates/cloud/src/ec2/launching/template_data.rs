@@ -1,4 +1,4 @@
-//! What a launch template says (karpenter-aws 4.3). Pure, from node class and group to the SDK's types.
+//! Content of a launch template (karpenter-aws 4.3). Pure, from node class and group to the SDK's types.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(in crate::ec2) struct TemplateInputs<'a> {
     pub placing: &'a Placing,
     /// The kind of the reservation that the instance is to be of.
     pub market: Option<ReservationKind>,
-    /// Whether reservations are used at all: then whatever is not to be of one says so, or EC2 would use open ones up.
+    /// True if reservations are used at all: then a launch that is not to be of one says so, or EC2 would use open ones up.
     pub reserved_capacity: bool,
     pub ipv6: bool,
     pub enclave: bool,
@@ -98,7 +98,7 @@ fn reservation(id: Option<&str>) -> sdk::LaunchTemplateCapacityReservationSpecif
     }
 }
 
-/// What a reservation is launched into that is not merely kept.
+/// Market type of a launch into a reservation; none for one whose instances are merely kept.
 fn market_type(kind: ReservationKind) -> Option<sdk::MarketType> {
     match kind {
         ReservationKind::Default => None,

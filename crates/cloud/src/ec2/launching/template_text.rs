@@ -192,7 +192,7 @@ mod tests {
         })
     }
 
-    /// How many values the SDK shows of a template's content; its user data, which it hides, is one.
+    /// Number of values that the SDK shows of a template's content; its user data, which it hides, is one.
     fn values(data: &super::sdk::RequestLaunchTemplateData) -> usize {
         let text = format!("{data:?}");
         let own = text.split("Some(").skip(1).map(|rest| {

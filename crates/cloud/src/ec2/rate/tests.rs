@@ -24,7 +24,7 @@ pub fn needs(action: &str) -> Needs {
     Needs::from_body(format!("Action={action}&Version=2016-11-15").as_bytes())
 }
 
-/// When each of so many requests that come at once is sent, in seconds.
+/// Seconds at which each of `count` requests that come at once is sent.
 pub async fn sent(limiter: &Limiter, begun: tokio::time::Instant, needs: &Needs, count: usize) -> Vec<f64> {
     let one = || async {
         limiter.admit(needs).await;
@@ -33,7 +33,7 @@ pub async fn sent(limiter: &Limiter, begun: tokio::time::Instant, needs: &Needs,
     join_all((0..count).map(|_| one())).await
 }
 
-/// Whether EC2's bucket, full at the beginning, has a token for each.
+/// True if EC2's bucket, full at the beginning, has a token for each.
 fn fits(times: &[f64], size: f64, rate: f64) -> bool {
     let (mut tokens, mut at) = (size, 0.0);
     times.iter().all(|time| {

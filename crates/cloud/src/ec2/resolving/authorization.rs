@@ -1,4 +1,4 @@
-//! Whether EC2 would let a node class's instances be launched: dry runs of the calls of a launch (karpenter-aws 1.5).
+//! Permission of a node class's launches: dry runs of the calls of a launch (karpenter-aws 1.5).
 //!
 //! Nothing is launched to find it out. What is made is a launch template, which costs nothing, as the dry run of CreateFleet
 //! needs one; it goes with the class. An answer is kept for half an hour, a refusal for five minutes. What is no refusal of
@@ -24,20 +24,20 @@ use crate::node_class::{Finding, NodeClassResolution};
 use crate::resolve::family_of;
 use crate::user_data::{self, Inputs};
 
-/// What a call is refused with that we may not make.
+/// Signs in EC2's refusal of a call that we may not make.
 const NOT_ALLOWED: [&str; 4] = ["UnauthorizedOperation", "AccessDenied", "AuthFailure", "not authorized"];
 /// Subnets that a launch is tried in: permissions may differ between them.
 const SUBNETS: usize = 3;
-/// What stands for a NodePool, which cannot be called so.
+/// Stand-in for a NodePool's name: no NodePool can be called so.
 const NO_POOL: &str = "-";
 /// Pods of a node that nobody launches.
 const MAX_PODS: i64 = 110;
 
-/// What came of the dry runs: nothing to be said, or the reason of the condition and its message.
+/// Verdict of the dry runs: nothing to be said, or the reason of the condition and its message.
 pub(in crate::ec2) type DryRunVerdict = Option<(&'static str, String)>;
 
 impl Ec2Cloud {
-    /// What is to be said of a class that is well otherwise; nothing where dry runs are switched off.
+    /// The finding on a class that is well otherwise; none where dry runs are switched off or refuse nothing.
     pub(in crate::ec2) async fn authorization(
         &self,
         class: &EC2NodeClass,
@@ -151,7 +151,7 @@ impl Ec2Cloud {
         if errors.is_empty() {
             return Ok(());
         }
-        // Of several the one that says something of permissions: others, such as a throttled one, say nothing.
+        // The first error that says something of permissions decides: others, such as a throttled call, say nothing.
         Err(errors.iter().find_map(|error| verdict("RunInstancesAuthCheckFailed", error)))
     }
 
@@ -185,7 +185,7 @@ impl Ec2Cloud {
     }
 }
 
-/// What an error says of permissions; nothing where it is of another kind.
+/// The verdict of an error on permissions; none where it is of another kind.
 fn verdict(reason: &'static str, error: &CloudError) -> DryRunVerdict {
     let refused = |sign: &&str| error.code().contains(*sign) || error.message().contains(*sign);
     let final_one = matches!(error, CloudError::Final { .. });
@@ -197,7 +197,7 @@ fn verdict(reason: &'static str, error: &CloudError) -> DryRunVerdict {
     })
 }
 
-/// What the answer depends on. An annotation that somebody adds has it asked anew.
+/// Hash of everything that the answer depends on. An annotation that somebody adds has it asked anew.
 fn key(class: &EC2NodeClass, found: &NodeClassResolution) -> u64 {
     let own = [annotations::NODE_CLASS_HASH, annotations::NODE_CLASS_HASH_VERSION];
     let notes: Vec<_> = class.annotations().iter().filter(|(key, _)| !own.contains(&key.as_str())).collect();

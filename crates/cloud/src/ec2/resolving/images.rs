@@ -18,7 +18,7 @@ use crate::family::AmiFamily;
 use crate::launch::images::{ImageQuery, Variant, alias_queries};
 
 const PAGE: i32 = 1000;
-/// How many images that no node can run a message names of each term.
+/// Number of images that no node can run which a message names of each term.
 const MOST_UNFIT: usize = 3;
 /// The version of an alias whose parameters change with each release.
 const LATEST: &str = "latest";
@@ -29,7 +29,7 @@ struct Found {
     ami: Ami,
 }
 
-/// What a class's selector finds.
+/// Images that a class's selector finds.
 #[derive(Debug, Default)]
 pub(in crate::ec2) struct SelectedImages {
     /// Newest first; of equals in what they need, the best one only.
@@ -164,7 +164,7 @@ impl Ec2Cloud {
                 error => return Err(error),
             },
         };
-        // What is missing may be published any minute; what is there stays.
+        // A missing parameter may be published any minute; a value stays.
         if let Some(value) = &value {
             known.put(self.now(), key, value.clone());
         }

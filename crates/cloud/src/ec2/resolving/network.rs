@@ -24,7 +24,7 @@ impl FreeAddresses {
         self.free.insert(subnet.to_owned(), free);
     }
 
-    /// Of these subnets the one with the most free addresses; the first by id among equals. `None` for none.
+    /// The subnet with the most free addresses; the first by id among equals. `None` for no subnets.
     pub fn roomiest<'a>(&self, subnets: impl Iterator<Item = &'a str>) -> Option<&'a str> {
         subnets.max_by(|a, b| {
             let free = |s: &str| self.free.get(s).copied().unwrap_or(0);
@@ -116,7 +116,7 @@ impl Ec2Cloud {
         Ok(subnets.into_iter().map(|(_, subnet)| subnet).collect())
     }
 
-    /// Whether a subnet has a tag of that key.
+    /// True if a subnet has a tag of that key.
     pub(in crate::ec2) async fn has_tagged_subnet(&self, key: &str) -> Result<bool, CloudError> {
         Ok(!self.describe_subnets(vec![filter("tag-key", [key])]).await?.is_empty())
     }

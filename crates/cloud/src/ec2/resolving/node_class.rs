@@ -9,7 +9,7 @@ use crate::error::CloudError;
 use crate::family::AmiFamily;
 use crate::node_class::{Finding, NodeClassResolution};
 
-/// Whether it is what an AWSNodeTemplate means, whose images are chosen by their tags as well.
+/// True if the class was made from an AWSNodeTemplate, whose images are chosen by their tags as well.
 fn is_of_template(class: &EC2NodeClass) -> bool {
     let from = class.metadata.annotations.as_ref().and_then(|notes| notes.get(annotations::CONVERTED_FROM));
     from.is_some_and(|from| from.starts_with("karpenter.k8s.aws/v1alpha1/AWSNodeTemplate/"))

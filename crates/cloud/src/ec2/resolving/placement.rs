@@ -17,7 +17,7 @@ const CONDITION: &str = conditions::PLACEMENT_GROUP_READY;
 /// The beginning of EC2's codes for a group that it does not know.
 const UNKNOWN_GROUP: &str = "InvalidPlacementGroup";
 
-/// What a class's selector comes to.
+/// Placement group that a class's selector chooses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::ec2) enum PlacementChoice {
     /// The class selects none.
@@ -38,7 +38,7 @@ impl PlacementChoice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::ec2) struct GroupBinding {
     zone: String,
-    /// Whether a launch has succeeded there: the next ones have to go there, too.
+    /// True once a launch has succeeded there: the next ones have to go there, too.
     has_instances: bool,
 }
 
@@ -117,8 +117,8 @@ impl Ec2Cloud {
         self.memory.group_zones.put(self.now(), group.id.clone(), binding);
     }
 
-    /// What came of a launch into a cluster group. One that has launched holds the group in its zone. One that has found no
-    /// capacity lets another zone be tried, unless the group has instances by now.
+    /// Takes over the outcome of a launch into a cluster group. One that has launched holds the group in its zone. One that has
+    /// found no capacity lets another zone be tried, unless the group has instances by now.
     pub(in crate::ec2) fn settle_group(
         &self,
         group: &PlacementGroup,

@@ -14,7 +14,7 @@ use crate::node_class::Finding;
 const ADD_ROLE: &str = "AddRoleToInstanceProfile";
 const CONDITION: &str = conditions::INSTANCE_PROFILE_READY;
 
-/// What a class's instances are to be identified by.
+/// Instance profile of a class, and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::ec2) enum ProfileState {
     /// The class names neither a profile nor a role.
@@ -83,8 +83,8 @@ impl Ec2Cloud {
         }
     }
 
-    /// Whether a profile that a class names can be launched with. Where IAM does not say (no permission, no way to it) the
-    /// class is used as it stands, and IAM is asked again a quarter of an hour later.
+    /// The state of a profile that a class names. Where IAM does not say (no permission, no way to it) the class is used as it
+    /// stands, and IAM is asked again a quarter of an hour later.
     async fn look_up(&self, name: &str) -> ProfileState {
         if self.settings.isolated_vpc {
             return ProfileState::Usable(name.to_owned());

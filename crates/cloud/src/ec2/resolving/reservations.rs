@@ -46,7 +46,7 @@ impl Ec2Cloud {
         Ok(found.into_values().collect())
     }
 
-    /// What is left of reservations, by id.
+    /// Number of unused instances of reservations, by id.
     pub(in crate::ec2) async fn left_of(&self, ids: &[String]) -> Result<BTreeMap<String, u32>, CloudError> {
         let mut left = BTreeMap::new();
         if ids.is_empty() {

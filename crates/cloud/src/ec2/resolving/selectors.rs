@@ -1,10 +1,10 @@
-//! What a class's selectors ask for, in words: a condition that nothing matches names the field and the value.
+//! Selectors of a class, in words: a condition that nothing matches names the field and the value.
 
 use std::collections::BTreeMap;
 
 use dovetail_api::v1::{AmiSelectorTerm, EC2NodeClassSpec};
 
-/// How many terms one message names.
+/// Number of terms that one message names.
 const MOST: usize = 5;
 
 /// The terms of a selector, `[0] id "subnet-1"; [1] tags a="b"`.

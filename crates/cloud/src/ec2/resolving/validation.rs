@@ -1,4 +1,4 @@
-//! What can be said of a node class without a launch: the condition ValidationSucceeded (karpenter-aws 1.3, 1.4).
+//! Checks of a node class that need no launch: the condition ValidationSucceeded (karpenter-aws 1.3, 1.4).
 
 use dovetail_api::names::conditions;
 use dovetail_api::v1::EC2NodeClass;
@@ -21,7 +21,7 @@ pub(in crate::ec2) fn validate(
     own(class, resolved, cluster).unwrap_or_else(|| dependencies(resolved))
 }
 
-/// What is wrong with the class by itself.
+/// The mistake of the class itself, if it has one.
 fn own(class: &EC2NodeClass, resolved: &NodeClassResolution, cluster: Option<&ClusterFacts>) -> Option<Finding> {
     let family = match family_of(&class.spec) {
         Ok(family) => family,
@@ -66,10 +66,10 @@ fn kubelet_block(class: &EC2NodeClass, family: AmiFamily) -> Option<Finding> {
     Some(Finding::not_ready(CONDITION, reason, messages.take(MOST).collect::<Vec<_>>().join("; ")))
 }
 
-/// What expressions for `maxPods` and reserved amounts may speak of (karpenter-aws 1.4).
+/// Variables of expressions for `maxPods` and reserved amounts (karpenter-aws 1.4).
 const VARIABLES: [&str; 6] = ["vcpus", "memory_mib", "default_enis", "ips_per_eni", "max_pods", "instance_type"];
 
-/// Whether a field of the block holds an expression rather than an amount.
+/// True if a field of the block holds an expression rather than an amount.
 fn is_expression(class: &EC2NodeClass, path: &[String]) -> bool {
     let block = class.spec.kubelet.as_ref().map(|kubelet| &kubelet.0);
     let top = block.zip(path.first()).and_then(|(block, key)| block.get(key));
@@ -78,7 +78,7 @@ fn is_expression(class: &EC2NodeClass, path: &[String]) -> bool {
     VARIABLES.iter().any(|variable| text.contains(variable))
 }
 
-/// How many fields one message names.
+/// Number of fields that one message names.
 const MOST: usize = 5;
 
 fn dependencies(resolved: &NodeClassResolution) -> Finding {

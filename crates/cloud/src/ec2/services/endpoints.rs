@@ -8,7 +8,7 @@ use aws_types::service_config::ServiceConfigKey;
 
 use super::Service;
 
-/// Where a service answers.
+/// Host at which a service answers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Host {
     /// `ssm.us-east-1.amazonaws.com`.
