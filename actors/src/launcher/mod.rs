@@ -383,9 +383,8 @@ impl Launcher {
                 }
                 trial.iter().filter(|_| at_once || end == LaunchEnd::Deleting).for_each(|trial| self.go_on(trial, ctx));
                 let again = PackNow::after(self.env.term, trace);
-                // EC2's answers about capacity, or about the pool, are known to packing by now, which will not choose the same
-                // again. Any other loss may repeat itself: the pause grows, and one packing is for the pods of all that are lost
-                // by then.
+                // Packing knows EC2's answers about capacity and the pool by now, and will not choose the same again. Any other
+                // loss may repeat itself: the pause grows, and one packing is for the pods of all that are lost by then.
                 let post = move |launcher: &mut Self, _: &mut _| launcher.env.post(&launcher.links.packer, again);
                 if at_once || known {
                     post(self, ctx);
