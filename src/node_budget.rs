@@ -13,7 +13,7 @@ impl NodeBudget {
     /// Parses a budget in the form of a NodePool's `budgets[].nodes`.
     ///
     /// # Errors
-    /// What is allowed, where it is neither a count nor a percentage up to 100.
+    /// The allowed forms, if it is neither a count nor a percentage up to 100.
     pub fn parse(text: &str) -> Result<Self, String> {
         let digits = |text: &str| text.parse::<usize>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
         let found = match text.strip_suffix('%') {

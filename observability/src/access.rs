@@ -40,7 +40,7 @@ impl HttpAccess {
     /// machine by its own name, so that no page of a browser gets in by a name that points here.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), TurnedAway> {
         let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let Some(token) = &self.token else {

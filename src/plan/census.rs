@@ -12,7 +12,7 @@ const MOST_VALUES: usize = 5_000_000;
 /// Refuses a file with more pods than are planned in one run, or with more values than make sense.
 ///
 /// # Errors
-/// Which bound is passed, and where; or where the text is no JSON.
+/// The bound that is passed, and the place; or the place where the text is no JSON.
 pub fn check(text: &[u8]) -> Result<(), serde_json::Error> {
     // Every pod is an object, and every value but the first follows one of these.
     let objects = text.iter().filter(|byte| **byte == b'{').count();

@@ -8,7 +8,7 @@ pub trait Identities: Send + Sync {
     /// A new key, and its certificate for these names by an authority of its own.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     fn make(&self, names: &[String], begins: Timestamp, until: Timestamp) -> Result<ServingIdentity, String>;
 
     /// True if a client that trusts its authority accepts it at that time for each of these names.
@@ -17,6 +17,6 @@ pub trait Identities: Send + Sync {
     /// Serves this certificate from the next connection on.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// The reason why it cannot be served.
     fn serve(&self, identity: &ServingIdentity) -> Result<(), String>;
 }

@@ -47,7 +47,7 @@ enum Seen {
 /// that cannot be seen. An API server that is away is waited for while the leadership holds.
 ///
 /// # Errors
-/// Why not to lead: the fence goes by another Lease than the election, so that it refuses the wrong ones or nobody.
+/// The reason not to lead: the fence goes by another Lease than the election, so that it refuses the wrong ones or nobody.
 pub async fn look_at_binding(client: &Client, leader_term: &LeaderTerm, env: &Env) -> Result<(), String> {
     let (env, what) = (env.in_term(leader_term.term()), "looking at the fence");
     let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, env.rng("binding"));

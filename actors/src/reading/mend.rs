@@ -38,7 +38,7 @@ const TIMES: [&str; 22] = [
 /// Reads what was refused again, mended.
 ///
 /// # Errors
-/// Why it is refused still.
+/// The reason why it is still refused.
 pub fn read_mended<K: DeserializeOwned>(text: &str, refused: &serde_json::Error) -> Result<K, String> {
     let cut = text::without_any_managed_fields(text);
     // A text that is nested too deeply is refused here as well.

@@ -44,7 +44,7 @@ impl<K> ReadObject<K> {
     /// The object, if it was read whole.
     ///
     /// # Errors
-    /// What could be read of it.
+    /// The readable parts of an object that cannot be read.
     pub fn object(self) -> Result<K, Box<Unreadable>> {
         match self {
             Self::Object(object) => Ok(object),

@@ -39,7 +39,7 @@ struct Constraint {
 /// The default constraints, without selectors; none for an empty text.
 ///
 /// # Errors
-/// What is no such configuration, with the constraint that is wrong.
+/// The text is no such configuration; names the constraint that is wrong.
 pub fn scheduler_config(text: &str) -> Result<Vec<TopologySpreadConstraint>, ValueRefusal> {
     if text.trim().is_empty() {
         return Ok(vec![]);
