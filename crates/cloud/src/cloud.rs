@@ -194,7 +194,7 @@ pub enum MadeKind {
 pub struct MadeResource {
     /// Kind of the resource.
     pub kind: MadeKind,
-    /// By which it is removed: of the launch template, or of the instance profile.
+    /// Name by which it is removed: the launch template's, or the instance profile's.
     pub name: String,
     /// The node class's name.
     pub class: String,
@@ -212,7 +212,7 @@ impl Instance {
         provider_id(&self.zone, &self.id)
     }
 
-    /// Ending or gone.
+    /// True if its end has begun.
     pub fn is_terminating(&self) -> bool {
         matches!(self.state.as_str(), "shutting-down" | "terminated")
     }

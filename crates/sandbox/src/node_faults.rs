@@ -93,7 +93,7 @@ pub struct LabelOfNodes {
 pub struct JoinsLate {
     /// Instance types that it concerns.
     pub types: TypeGlobs,
-    /// By how much.
+    /// Delay of the node's joining.
     pub by: Duration,
 }
 
@@ -101,7 +101,7 @@ pub struct JoinsLate {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct KubeletRefuses {
-    /// On which instance types.
+    /// Instance types that it concerns.
     pub types: TypeGlobs,
     /// Labels of the pods; all pods but DaemonSets' where there are none.
     pub pods: BTreeMap<String, String>,

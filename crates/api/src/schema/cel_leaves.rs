@@ -39,7 +39,7 @@ impl<T: Eq + Hash> Passed<T> {
         self.all().contains(value)
     }
 
-    /// It is right.
+    /// Remembers a value as right.
     pub fn add<Q: ToOwned<Owned = T> + ?Sized>(&self, value: &Q) {
         let mut all = self.all();
         if all.len() >= REMEMBERED {

@@ -16,9 +16,9 @@ use crate::crds;
 /// The scope of a kind: in namespaces, or of the whole cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// They do.
+    /// Objects live in namespaces.
     Namespaced,
-    /// They do not.
+    /// Objects belong to the whole cluster.
     Cluster,
 }
 

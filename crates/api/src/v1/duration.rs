@@ -115,9 +115,9 @@ impl<'de> Deserialize<'de> for KubeDuration {
 /// A duration or `Never`: `expireAfter`, `consolidateAfter`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DurationOrNever {
-    /// So long.
+    /// A finite duration.
     After(KubeDuration),
-    /// Not at all.
+    /// `Never`: the rule is off.
     Never,
 }
 

@@ -97,7 +97,7 @@ pub struct SubnetSelectorTerm {
     /// All of these; `*` is any value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
-    /// This one.
+    /// Id of the only one that it selects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
@@ -108,7 +108,7 @@ pub struct SecurityGroupSelectorTerm {
     /// All of these; `*` is any value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
-    /// This one.
+    /// Id of the only one that it selects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The group's name (not the tag `Name`).
@@ -123,7 +123,7 @@ pub struct CapacityReservationSelectorTerm {
     /// All of these; `*` is any value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
-    /// This one.
+    /// Id of the only one that it selects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Account that owns it.
@@ -155,7 +155,7 @@ pub struct AmiSelectorTerm {
     /// All of these; `*` is any value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
-    /// This one.
+    /// Id of the only one that it selects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The image's name, wildcards allowed.

@@ -142,7 +142,7 @@ pub enum ConsolidationPolicy {
 pub struct Budget {
     /// A count or a percentage.
     pub nodes: String,
-    /// For which reasons (`Underutilized`, `Empty`, `Drifted`); none is all.
+    /// Reasons that it bounds (`Underutilized`, `Empty`, `Drifted`); none is all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
     /// Cron line (UTC) at which it starts to hold; together with duration.

@@ -20,7 +20,7 @@ pub enum ReservationKind {
 }
 
 impl ReservationKind {
-    /// By what a class's status says of a reservation.
+    /// The kind of a reservation, from its type and `interruptible` in a class's status.
     pub fn from_status(reservation_type: &str, interruptible: bool) -> Self {
         match (reservation_type, interruptible) {
             (CAPACITY_BLOCK, _) => Self::CapacityBlock,

@@ -1,4 +1,4 @@
-//! From what EC2 offers and what a node class says to the instance types that packing chooses from. Pure.
+//! Instance types that packing chooses from, made of EC2's offers and a node class. Pure.
 
 mod capacity;
 mod labels;

@@ -23,7 +23,7 @@ struct Kept {
     refusals: u32,
     /// Time of the last refusal.
     last: Timestamp,
-    /// Until when that is believed.
+    /// Time until which it is believed.
     until: Timestamp,
 }
 

@@ -95,7 +95,7 @@ pub fn api_version(group: &str, version: &str) -> String {
 /// The resource that a request's path stands for.
 #[derive(Clone, Debug)]
 pub struct FoundResource {
-    /// In which table its objects are stored.
+    /// Index of the table that its objects are stored in.
     pub rid: Rid,
     /// Its kind, scope and subresources.
     pub def: Arc<ResourceDef>,

@@ -31,7 +31,7 @@ pub(crate) struct PodView {
     pub node: Option<String>,
     pub phase: Phase,
     pub ready: bool,
-    /// Since when it has been ready.
+    /// Time since which it has been ready.
     pub ready_since: Option<Timestamp>,
     /// Its deletion has been asked for.
     pub terminating: bool,

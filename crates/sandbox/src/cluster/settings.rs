@@ -30,9 +30,9 @@ pub struct ClusterSettings {
     pub attach: RangeInclusive<Duration>,
     /// To unmount and detach a volume.
     pub detach: RangeInclusive<Duration>,
-    /// After which a volume is detached from a Node that does not answer.
+    /// Time after which a volume is detached from a Node that does not answer.
     pub force_detach: Duration,
-    /// After which a silent kubelet's Node is not ready (`--node-monitor-grace-period`).
+    /// Time after which a silent kubelet's Node is not ready (`--node-monitor-grace-period`).
     pub node_monitor_grace: Duration,
     /// Time between two looks of the cloud controller for instances of Nodes that are not ready.
     pub node_monitor_period: Duration,

@@ -21,7 +21,7 @@ pub struct AccountCapacityReservation {
     pub zone: String,
     /// Number of instances that it has.
     pub count: u32,
-    /// By which classes select it.
+    /// Tags by which classes select it.
     pub tags: BTreeMap<String, String>,
     /// A capacity block: bought for a while, and launched into by its own market type.
     pub block: bool,
@@ -52,7 +52,7 @@ pub struct RegionConfig {
     pub region: String,
     /// The EKS cluster, after which subnets, security groups, role, profile and queue are named and tagged.
     pub cluster_name: String,
-    /// From which ids, delays and spot depths follow.
+    /// Seed of ids, delays and spot depths.
     pub seed: u64,
     /// The cluster's Kubernetes version, such as `1.33`.
     pub kubernetes_version: String,

@@ -125,7 +125,7 @@ pub struct RegionInstance {
     pub(crate) interface: String,
     pub(crate) metadata: BTreeMap<String, String>,
     pub(crate) detailed_monitoring: bool,
-    /// From when on describes see it.
+    /// Time from which describes see it.
     pub(crate) visible_from: Duration,
     /// Time at which a spot interruption ends it, if one was announced.
     pub(crate) interrupted_at: Option<Duration>,

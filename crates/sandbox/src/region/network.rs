@@ -134,7 +134,7 @@ impl Filterable for Vpc {
     }
 }
 
-/// All of it.
+/// Subnets and security groups of the account.
 #[derive(Clone, Debug)]
 pub(crate) struct VpcNetwork {
     pub vpc: Vpc,

@@ -48,23 +48,23 @@ pub(crate) struct RegionState {
     pub placing: bool,
     /// Instances that describes no longer know.
     pub forgotten: std::collections::BTreeMap<String, super::instance::RegionInstance>,
-    /// For ids.
+    /// Random numbers for ids.
     pub ids: Rng,
     /// For request ids, apart so that a refused request does not change the next instance's id.
     pub request_ids: Rng,
-    /// For how long things take.
+    /// Random numbers for delays.
     pub delays: Rng,
     pub network: VpcNetwork,
     pub images: RegionImages,
     pub iam: Iam,
     pub queues: Queues,
-    /// By id.
+    /// Launch templates by id.
     pub templates: BTreeMap<String, Template>,
     /// By id, the terminated of the last hour among them.
     pub instances: BTreeMap<String, RegionInstance>,
     /// Tags of whatever is not an instance, by resource id.
     pub tags: BTreeMap<String, Tags>,
-    /// Since when zones are down.
+    /// Times since which zones are down.
     pub zones_down_since: BTreeMap<String, jiff::Timestamp>,
     /// By action and client token.
     pub tokens: BTreeMap<(&'static str, String), IdempotentAnswer>,

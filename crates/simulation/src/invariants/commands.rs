@@ -30,7 +30,7 @@ const KNOWN: f64 = 60.0;
 /// A command that holds a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ClaimHold {
-    /// Since when.
+    /// Seconds at which the hold was first written.
     pub since: f64,
     /// As budgets call it.
     pub reason: String,

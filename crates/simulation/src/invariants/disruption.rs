@@ -164,12 +164,12 @@ impl Checker {
 /// at once.
 const WORKED_OUT: f64 = 0.5;
 
-/// By what the other pods of a budget are judged.
+/// Facts by which the other pods of a budget are judged.
 #[derive(Clone, Copy)]
 enum Judged {
-    /// By what they are.
+    /// The pods as they are.
     AsTheyAre,
-    /// By what the API server shows, and a moment late.
+    /// The pods as the API server shows them, a moment late.
     ByApiServer,
 }
 

@@ -55,7 +55,7 @@ impl ClusterRecord {
         }
     }
 
-    /// By what a claim is found now.
+    /// The key by which a claim is found now.
     pub fn claim_key(&self, uid: &str) -> Option<ClaimKey> {
         self.claims.get(uid).and_then(ClaimKey::of_claim)
     }
@@ -294,7 +294,7 @@ pub(crate) fn amounts(list: &Value) -> AmountsByName {
     list.as_object().into_iter().flatten().filter_map(read).collect()
 }
 
-/// Adds up.
+/// Adds amounts to a sum.
 pub(super) fn add(sum: &mut AmountsByName, more: &AmountsByName) {
     add_times(sum, more, 1);
 }

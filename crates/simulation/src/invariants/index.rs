@@ -29,7 +29,7 @@ pub(super) struct RecordIndex {
     pods_by_name: KeySets<Namespaced>,
 }
 
-/// By what a living claim is found: its instance, or its token while it has none.
+/// Key by which a living claim is found: its instance, or its token while it has none.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ClaimKey {
     Instance(String),

@@ -39,13 +39,13 @@ pub(super) struct Claim {
     pub goes_for: String,
     /// Its instance is in a capacity block, which EC2 ends at its time.
     pub in_block: bool,
-    /// Until when its conditions say that it is to be replaced (Drifted, DisruptionReason): what its pods need comes first.
+    /// Seconds until which its conditions say that it is to be replaced (Drifted, DisruptionReason): room for its pods comes first.
     pub moves: Option<f64>,
     /// EC2 had nothing for its latest launch, or its deletion was asked for: it brings nothing, whatever comes of that.
     pub given_up: bool,
-    /// Since when it is being deleted, by whomever.
+    /// Seconds since which it is being deleted, by whomever.
     pub deleting: Option<f64>,
-    /// Since when it is not there.
+    /// Seconds since which it is not there.
     pub gone: Option<f64>,
 }
 
@@ -78,14 +78,14 @@ pub(super) struct PodRecord {
     pub requests: AmountsByName,
     pub node: String,
     pub ready: bool,
-    /// Until when it is or was ready as the API server shows it, which hears of an instance's end only after a while.
+    /// Seconds until which it is or was ready as the API server shows it, which hears of an instance's end only after a while.
     pub shown_ready: f64,
     /// Seconds at which it was created.
     pub created: f64,
     pub deleting: bool,
     /// True once it has succeeded or failed.
     pub ended: bool,
-    /// Since when it is being deleted, unless by an eviction.
+    /// Seconds since which it is being deleted, unless by an eviction.
     pub removed: Option<f64>,
 }
 

@@ -8,7 +8,7 @@ use super::events::lease_term;
 use super::history::{accepted, seconds};
 use crate::world::{Action, step};
 
-/// From when to when, in seconds.
+/// Begin and end, in seconds.
 pub(super) type TimeSpan = (f64, f64);
 
 /// A leader whose Lease is not written for so long leads no more.

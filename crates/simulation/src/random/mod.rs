@@ -67,7 +67,7 @@ impl SeedsSummary {
         self.failed.is_empty()
     }
 
-    /// For a machine.
+    /// The summary as JSON.
     pub fn json(&self) -> Value {
         json!({"seeds": self.seeds.count(), "first": self.seeds.first, "last": self.seeds.last, "failed": self.failed,
             "launched": self.launched, "terminated": self.terminated})

@@ -78,7 +78,7 @@ pub struct Spoil {
     pub count: Option<usize>,
     /// Oddity of the objects: type (default), depth or managedFields.
     pub how: Option<Spanned<String>>,
-    /// Without it for ever.
+    /// Time for which it lasts; without it for ever.
     #[serde(rename = "for")]
     pub duration: Option<Spanned<String>>,
 }
@@ -91,16 +91,16 @@ pub struct Unwell {
     pub condition: Spanned<String>,
     /// Most that are affected, the first by name; all without it.
     pub count: Option<usize>,
-    /// Without it for ever.
+    /// Time for which it lasts; without it for ever.
     #[serde(rename = "for")]
     pub duration: Option<Spanned<String>>,
 }
 
-/// For how long.
+/// Time for which a step lasts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct While {
-    /// Without it for ever.
+    /// Time for which it lasts; without it for ever.
     #[serde(rename = "for")]
     pub duration: Option<Spanned<String>>,
 }
@@ -111,7 +111,7 @@ pub struct While {
 pub struct Slow {
     /// Delay of each change.
     pub by: Spanned<String>,
-    /// Without it for ever.
+    /// Time for which it lasts; without it for ever.
     #[serde(rename = "for")]
     pub duration: Option<Spanned<String>>,
 }
@@ -124,7 +124,7 @@ pub struct HeldWrites {
     pub replica: Spanned<String>,
     /// Delay of each write.
     pub by: Spanned<String>,
-    /// Without it for ever.
+    /// Time for which it lasts; without it for ever.
     #[serde(rename = "for")]
     pub duration: Option<Spanned<String>>,
 }
@@ -140,7 +140,7 @@ pub struct Restore {
     pub duration: Spanned<String>,
 }
 
-/// For how long something lasts that has to end.
+/// Time for which the collection is released, which has to end.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Release {
@@ -193,7 +193,7 @@ pub struct Interrupt {
 pub struct ReplicaOutage {
     /// A number from 0, or `leader`.
     pub replica: Spanned<String>,
-    /// For how long; without it for ever.
+    /// Time for which it lasts; without it for ever.
     #[serde(rename = "for")]
     pub duration: Option<Spanned<String>>,
 }
@@ -204,12 +204,12 @@ pub struct ReplicaOutage {
 pub struct Partition {
     /// A number from 0, or `leader`.
     pub replica: Spanned<String>,
-    /// From what: apiServer, ec2, sqs; all by default.
+    /// Services that it is cut off from: apiServer, ec2, sqs; all by default.
     #[serde(default)]
     pub from: Vec<Spanned<String>>,
     /// in, out or both (default).
     pub direction: Option<Spanned<String>>,
-    /// For how long; without it for ever.
+    /// Time for which it lasts; without it for ever.
     #[serde(rename = "for")]
     pub duration: Option<Spanned<String>>,
 }
@@ -220,7 +220,7 @@ pub struct Partition {
 pub struct ZoneDown {
     /// Such as `us-east-1a`.
     pub zone: Spanned<String>,
-    /// For how long; without it for ever.
+    /// Time for which it lasts; without it for ever.
     #[serde(rename = "for")]
     pub duration: Option<Spanned<String>>,
 }

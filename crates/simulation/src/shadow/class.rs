@@ -14,11 +14,11 @@ use super::kinds::text;
 
 /// The copy of a class, or why there is none.
 pub enum Copied {
-    /// This.
+    /// The class with the copy's own resources.
     Class(Value),
     /// Nothing yet: the original has no subnets in its status.
     NotResolved,
-    /// Nothing: why.
+    /// None, for this reason.
     Unusable(String),
 }
 

@@ -78,7 +78,7 @@ pub enum Action {
     Pause {
         /// The replica that is paused.
         replica: ReplicaRef,
-        /// For how long, or for ever.
+        /// Time for which it lasts; none for ever.
         #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
@@ -86,11 +86,11 @@ pub enum Action {
     Partition {
         /// The replica that is cut off.
         replica: ReplicaRef,
-        /// From what.
+        /// Services that it is cut off from.
         from: Vec<Service>,
         /// Direction that is cut.
         direction: Direction,
-        /// For how long, or for ever.
+        /// Time for which it lasts; none for ever.
         #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
@@ -111,7 +111,7 @@ pub enum Action {
         count: Option<usize>,
         /// Oddity that they get.
         odd: Odd,
-        /// For how long, or for ever.
+        /// Time for which it lasts; none for ever.
         #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
@@ -121,13 +121,13 @@ pub enum Action {
         condition: String,
         /// Most nodes that become unwell, the first by name; all without it.
         count: Option<usize>,
-        /// For how long, or for ever.
+        /// Time for which it lasts; none for ever.
         #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
     /// EC2 lists no instances.
     EmptyLists {
-        /// For how long, or for ever.
+        /// Time for which it lasts; none for ever.
         #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
@@ -138,28 +138,28 @@ pub enum Action {
     },
     /// The operator releases the brakes of the collection.
     AllowCollection {
-        /// For how long.
+        /// Time for which they are released.
         #[serde(with = "logged::seconds")]
         duration: Duration,
     },
     /// An operator looks after the collection, and releases its brakes where something waits for that.
     LookAfterCollection {
-        /// For how long it is released.
+        /// Time for which they are released.
         #[serde(with = "logged::seconds")]
         duration: Duration,
     },
     /// The API server restarts: it refuses everybody, and every watch ends.
     Restart {
-        /// For how long it is down.
+        /// Time for which it is down.
         #[serde(with = "logged::seconds")]
         duration: Duration,
     },
     /// Changes reach watches late.
     SlowWatches {
-        /// By how much.
+        /// Delay of each change.
         #[serde(with = "logged::seconds")]
         by: Duration,
-        /// For how long, or for ever.
+        /// Time for which it lasts; none for ever.
         #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
@@ -170,7 +170,7 @@ pub enum Action {
         /// Delay of each write.
         #[serde(with = "logged::seconds")]
         by: Duration,
-        /// For how long, or for ever.
+        /// Time for which it lasts; none for ever.
         #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
@@ -181,7 +181,7 @@ pub enum Action {
         /// Time at which that state was backed up.
         #[serde(with = "logged::seconds")]
         of: Duration,
-        /// For how long it is down.
+        /// Time for which it is down.
         #[serde(with = "logged::seconds")]
         duration: Duration,
     },
@@ -189,7 +189,7 @@ pub enum Action {
     ZoneDown {
         /// The zone's name.
         zone: String,
-        /// For how long, or for ever.
+        /// Time for which it lasts; none for ever.
         #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },

@@ -42,7 +42,7 @@ impl OwnClock {
         SignedDuration::from_nanos(nanos)
     }
 
-    /// By how much wall time was set anew.
+    /// Sum of the changes by which wall time was set anew so far.
     fn jumped(&self) -> SignedDuration {
         let elapsed = self.inner.monotonic().saturating_sub(self.begun);
         let jumps = self.skew.jumps.iter().filter(|(at, _)| *at <= elapsed);

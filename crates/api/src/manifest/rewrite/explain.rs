@@ -44,7 +44,7 @@ impl Parts {
     }
 }
 
-/// Without what says nothing: an empty metadata of a template.
+/// The object without an empty `metadata` in its template, which says nothing.
 fn tidied(mut object: Value) -> Value {
     if let Some(template) = object.pointer_mut("/spec/template").and_then(Value::as_object_mut)
         && template.get("metadata").is_some_and(|metadata| metadata.as_object().is_some_and(serde_json::Map::is_empty))

@@ -22,7 +22,7 @@ const UNKNOWN_GROUP: &str = "InvalidPlacementGroup";
 pub(in crate::ec2) enum PlacementChoice {
     /// The class selects none.
     NotAsked,
-    /// This one.
+    /// The class's instances belong into this group.
     In(PlacementGroup),
     /// None that instances can be launched in, and why.
     Nowhere(String),

@@ -59,7 +59,7 @@ fn read_answer<T: Default + DeserializeOwned>(answer: &Bytes) -> T {
 
 /// A request as it was made.
 pub struct Request<'a> {
-    /// Whither, and how.
+    /// Method, path and headers of the request.
     pub parts: &'a Parts,
     /// The request's body.
     pub body: &'a Bytes,

@@ -17,11 +17,11 @@ pub struct ManagedFieldsEntry {
     pub manager: String,
     /// `Apply` or `Update`.
     pub operation: String,
-    /// In which version of the kind.
+    /// Version of the kind that the fields are written in.
     pub api_version: String,
-    /// Through which subresource; empty for none.
+    /// Subresource that they are written through; empty for none.
     pub subresource: String,
-    /// Since when.
+    /// Time of the manager's last change.
     pub time: String,
     /// Fields that it manages.
     pub fields: Fields,

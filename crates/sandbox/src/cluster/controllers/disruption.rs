@@ -17,7 +17,7 @@ use crate::cluster::pod::{PodView, set_condition};
 use crate::cluster::scheduler::selector::{Labels, PodSelector};
 use crate::cluster::work::Work;
 
-/// After which an eviction that did not happen is forgotten (`DeletionTimeout`).
+/// Time after which an eviction that did not happen is forgotten (`DeletionTimeout`).
 const FORGET_AFTER: Duration = Duration::from_secs(120);
 
 /// Has the budgets of the pod's namespace worked out again, with what else changes meanwhile.

@@ -29,7 +29,7 @@ struct Kubelet {
     node: String,
     address: Ipv4Addr,
     zone: String,
-    /// From when on it can run pods.
+    /// Time from which it can run pods.
     ready_at: Option<Instant>,
     /// It answers: its instance runs and its zone is up.
     alive: bool,

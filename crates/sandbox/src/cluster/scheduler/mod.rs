@@ -54,7 +54,7 @@ pub(crate) struct Scheduler {
     state: SchedulerState,
     queue: SchedulingQueue,
     rng: fastrand::Rng,
-    /// Until when it is busy with the last pod.
+    /// Time until which it is busy with the last pod.
     busy_until: Instant,
     /// Pods that have a node and wait for volumes to be made: uid, node, claims.
     waiting: BTreeMap<Key, Waiting>,

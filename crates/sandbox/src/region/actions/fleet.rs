@@ -198,7 +198,7 @@ fn options(form: &FormNode, capacity: CapacityType) -> &FormNode {
     })
 }
 
-/// In which order pools are tried.
+/// Strategy that decides in which order pools are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Strategy {
     LowestPrice,
