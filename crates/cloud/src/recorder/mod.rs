@@ -83,7 +83,7 @@ impl RequestRecorder {
         let about = known.about(asked);
         known.learn_after(asked, answer);
         drop(known);
-        // Without what conditions look at nothing can be judged; another request of its kind will have it.
+        // A request without the facts that conditions look at cannot be judged; another of its kind will have them.
         let Some(about) = about else { return };
         let mut written = self.into.lock().unwrap_or_else(PoisonError::into_inner);
         if !written.kinds.insert(asked.kind(&about)) {

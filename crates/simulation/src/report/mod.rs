@@ -142,7 +142,7 @@ fn pods(world: &World) -> Pods {
     Pods { total, bound, pending, limited }
 }
 
-/// Number of pods that are named for one reason.
+/// Most pods that are named for one reason.
 const NAMES_LISTED: usize = 3;
 
 /// Pods by their reasons, in the order of the first pod of each: up to three by name, of more how many.

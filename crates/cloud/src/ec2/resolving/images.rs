@@ -18,7 +18,7 @@ use crate::family::AmiFamily;
 use crate::launch::images::{ImageQuery, Variant, alias_queries};
 
 const PAGE: i32 = 1000;
-/// Number of images that no node can run which a message names of each term.
+/// Most images that no node can run, for each term, that a message names.
 const MOST_UNFIT: usize = 3;
 /// The version of an alias whose parameters change with each release.
 const LATEST: &str = "latest";

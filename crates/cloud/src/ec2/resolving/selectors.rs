@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dovetail_api::v1::{AmiSelectorTerm, EC2NodeClassSpec};
 
-/// Number of terms that one message names.
+/// Most terms that one message names.
 const MOST: usize = 5;
 
 /// The terms of a selector, `[0] id "subnet-1"; [1] tags a="b"`.

@@ -78,7 +78,7 @@ fn is_expression(class: &EC2NodeClass, path: &[String]) -> bool {
     VARIABLES.iter().any(|variable| text.contains(variable))
 }
 
-/// Number of fields that one message names.
+/// Most fields that one message names.
 const MOST: usize = 5;
 
 fn dependencies(resolved: &NodeClassResolution) -> Finding {
