@@ -1,10 +1,10 @@
-//! Faults of a problem that can be read and makes no sense: found before anything is packed.
+//! Faults of a problem that can be read but has impossible values: found before anything is packed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::problem::Problem;
 
-/// A field that makes no sense.
+/// A field with an impossible value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The field, as a path into the workload file.

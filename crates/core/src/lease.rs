@@ -61,10 +61,10 @@ pub use record::{LeaseView, LeaseWrite, TermOrigin};
 pub use settings::{AHEAD, JITTER, LeaseSettings};
 pub use trust::{Distrust, STRANGERS_WAIT};
 
-/// `leaseTransitions` is an int32; a new Lease leaves a million terms for what comes after. A resourceVersion above that is no
-/// first term: `etcdutl snapshot restore --bump-revision` adds a thousand million, so that is reached by the third restore.
+/// Highest resourceVersion that becomes a first term: a new Lease leaves a million terms of an int32 for later ones. Each
+/// `etcdutl snapshot restore --bump-revision` adds a thousand million, so that the third restore reaches it.
 const MOST_FIRST_TERM: u64 = (1 << 31) - (1 << 21);
-/// No term comes near the end of an int32 by being raised: one that does was not written by a leader.
+/// Highest term that a leader can have: none comes near the end of an int32 by being raised.
 const MOST_TERM: u64 = (1 << 31) - (1 << 20);
 
 /// True if a leader can have had such a term. A higher one would leave no room for those that follow.

@@ -66,7 +66,7 @@ pub enum NotOwned {
     },
     /// The instance is another NodeClaim's.
     OtherClaim {
-        /// The tag that says so.
+        /// Key of the tag that names it.
         tag: &'static str,
         /// The tag's value.
         value: String,

@@ -119,8 +119,8 @@ fn files_of(folder: &str) -> Result<Vec<String>, Mistake> {
     Ok(found)
 }
 
-/// Leaves out texts of comments alone where another holds something: a chart's templates often come to nothing. One that is
-/// empty stays, and is a mistake: a pipe that broke is no chart.
+/// Leaves out texts of comments alone if another text has content: a chart's templates are often empty. A text without even a
+/// comment stays, and is a mistake: a broken pipe is no chart.
 fn leave_out_comments(texts: &mut Vec<(String, String)>) {
     if texts.iter().any(|(_, text)| holds_something(text)) {
         texts.retain(|(_, text)| holds_something(text) || text.trim().is_empty());

@@ -1,11 +1,11 @@
-//! The pod that admission makes: what a Kubernetes API server writes into a new pod before anybody sees it, and what it
-//! refuses. The planner, the control plane's idea of a DaemonSet's pods, and the sandbox's API server all ask here, so
+//! The pod that admission makes: the fields that a Kubernetes API server fills in on a new pod before anybody sees it, and its
+//! refusals. The planner, the control plane's idea of a DaemonSet's pods, and the sandbox's API server all use this module, so
 //! that none of them plans for a pod that no cluster would have.
 //!
-//! The order is the API server's: defaulting (requests from limits, ports of the host's network, requests of the pod as
-//! a whole), LimitRanger, Priority, DefaultTolerationSeconds, RuntimeClass, ExtendedResourceToleration (on in EKS),
-//! and last ResourceQuota, which is asked apart, as it counts pods that are there ([`quota`]). What admission leaves behind is
-//! held against the API server's validation ([`valid`]): a LimitRange's limit may lie below a container's own request.
+//! The order is the API server's: defaulting (requests from limits, ports of the host's network, requests of the pod as a whole),
+//! LimitRanger, Priority, DefaultTolerationSeconds, RuntimeClass, ExtendedResourceToleration (on in EKS), and last ResourceQuota,
+//! which is checked apart, as it counts existing pods ([`quota`]). The admitted pod is checked by the API server's validation
+//! ([`valid`]): a LimitRange's limit may lie below a container's own request.
 //!
 //! Pods are JSON here: the API server keeps fields that this version of the types does not know, and so do we.
 

@@ -10,7 +10,7 @@ pub enum RemovalReason {
     Empty,
     /// It has reached its pool's `expireAfter`.
     Expired,
-    /// It is no longer what its pool or class asks for.
+    /// It no longer matches its pool or class.
     Drifted,
     /// Its pods fit elsewhere, or on something cheaper.
     Underutilized,

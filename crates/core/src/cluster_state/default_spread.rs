@@ -1,5 +1,5 @@
-//! Default spread constraints: what a cluster's kube-scheduler is configured to spread pods by that say nothing
-//! themselves, with the selector that it deduces from their Services and controllers (core spec 3.7).
+//! Default spread constraints: the constraints that a cluster's kube-scheduler is configured to apply to pods without any, with
+//! the selector that it deduces from their Services and controllers (core spec 3.7).
 
 use std::collections::BTreeMap;
 

@@ -234,7 +234,7 @@ pub struct ClusterState {
     departures: u64,
     /// Pods by the target at which they are expected.
     awaited: BTreeMap<NominationTarget, BTreeSet<String>>,
-    /// Pods that are expected elsewhere and being deleted: what comes in their stead has their place.
+    /// Pods that are expected elsewhere and being deleted: the pods that replace them get their places.
     outgoing: BTreeSet<String>,
     places_lost: u64,
     /// Number of times that kube-scheduler has shown itself at work.

@@ -161,8 +161,8 @@ impl ClusterState {
         }
     }
 
-    /// A Node keeps what was last read of it; one that was never read has no room, and counts as Ready: it is never removed
-    /// because it is not.
+    /// A Node keeps its last readable state; one that was never read has no room, and counts as Ready: it is never removed for
+    /// not being Ready.
     fn treat_node(&mut self, name: &str, object: &Unreadable) {
         let read = NodeEntry::from_kube(&object.node());
         let entry = match self.now.nodes.get(name).filter(|known| known.uid == read.uid) {

@@ -1,7 +1,7 @@
-//! Orphaned objects, and how carefully they are collected (core spec 4, "Garbage collection").
+//! Orphaned objects, and their careful collection (core spec 4, "Garbage collection").
 //!
-//! A pass looks at everything: the cloud first, then the claims, so that an instance whose claim was made meanwhile is
-//! never taken for an orphan. What a pass finds is judged here; `janitor` lists, ends and tells.
+//! A pass looks at everything: the cloud first, then the claims, so that an instance whose claim was made meanwhile is never
+//! taken for an orphan. The findings of a pass are judged here; `janitor` lists, ends and reports.
 //!
 //! ```text
 //! instance without a claim ──seen again, 2 min apart, older than its grace──► due ──within the bound──► ended

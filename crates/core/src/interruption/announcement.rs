@@ -1,5 +1,5 @@
-//! Messages of EventBridge about instances. The three fields version, source and detail-type decide what a message is;
-//! everything that is none of the kinds we know is ignored for a reason that can be counted.
+//! Messages of EventBridge about instances. The fields version, source and detail-type decide the kind of a message; a message of
+//! an unknown kind is ignored for a reason that can be counted.
 
 use jiff::Timestamp;
 use serde::Deserialize;

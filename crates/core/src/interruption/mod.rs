@@ -31,7 +31,7 @@ pub enum InterruptionKind {
     /// A spot instance ends in two minutes.
     #[serde(rename = "spot_interrupted")]
     SpotInterruption,
-    /// A spot instance is likely to be interrupted: an event says so, and where the settings ask for it its node is replaced.
+    /// A spot instance is likely to be interrupted: an event reports it, and its node is replaced if the settings ask for that.
     RebalanceRecommendation,
     /// AWS Health announces an event for the instance.
     ScheduledChange,

@@ -1,6 +1,6 @@
-//! Launches that are refused: by the API server, which will not have the NodeClaim, or by EC2. A pool that cannot serve is
-//! tried again less and less often, one claim at a time, and packing leaves it out meanwhile; what EC2 has nothing for is
-//! probed by one claim, and what that learns holds for all that ask for the same (docs/decisions/038).
+//! Launches that are refused: by the API server, which does not accept the NodeClaim, or by EC2. A pool that cannot serve is
+//! tried again less and less often, one claim at a time, and packing leaves it out meanwhile. A demand that EC2 has no capacity
+//! for is probed by one claim, and its answer holds for all claims with the same demand (docs/decisions/038).
 //!
 //! Pure: time and jitter are handed in. A new leader begins with nothing known: the bounds hold for each term.
 
@@ -130,7 +130,7 @@ struct PoolKnown {
 pub struct LaunchBackoff {
     running: BTreeMap<String, Running>,
     pools: BTreeMap<String, PoolKnown>,
-    /// Claims that the API server refuses for what their pods ask for, by pool and shape.
+    /// Shapes of claims that the API server refuses for their pods' rules, by pool and shape.
     shapes: BTreeMap<(String, String), Pauses>,
     sold_out: SoldOutDemands,
 }
@@ -215,7 +215,7 @@ impl LaunchBackoff {
         self.release(claim);
     }
 
-    /// A launch has ended. `jitter` is 0 to 1. Answers what it asked for, if it was begun here.
+    /// A launch has ended. `jitter` is 0 to 1. Answers its demand, if it was begun here.
     pub fn ended(&mut self, claim: &str, outcome: &LaunchOutcome, now: Duration, jitter: f64) -> Option<Demand> {
         let running = self.running.remove(claim)?;
         match outcome {

@@ -15,8 +15,9 @@ pub struct LeaseView {
     pub resource_version: String,
     /// Origin of its count of terms.
     pub origin: TermOrigin,
-    /// Its `renewTime` is longer ago than [`super::LeaseSettings::duration`] by the reader's wall clock, or ahead of it ([`super::AHEAD`]), so
-    /// that the clock says nothing of how old it is: it may be out of a backup. A clock that is wrong costs a wait.
+    /// True if its `renewTime` is longer ago than [`super::LeaseSettings::duration`] by the reader's wall clock, or ahead of it
+    /// by more than [`super::AHEAD`], so that the clock does not show its age: it may be out of a backup. A clock that is wrong
+    /// costs a wait.
     pub stale: bool,
 }
 

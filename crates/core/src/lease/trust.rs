@@ -18,8 +18,8 @@ pub const LONGEST_WAIT: Duration = Duration::from_secs(10 * 60);
 /// longer than [`LONGEST_WAIT`], which no Dovetail writes whose own is shorter. Karpenter's lasts 15 seconds.
 pub const STRANGERS_WAIT: Duration = Duration::from_secs(60);
 
-/// A leader's term is not above the resourceVersion at which it was written, or not above the highest that was known plus
-/// one (decision 011). What is further above both than this was written by somebody else.
+/// Margin above both the Lease's resourceVersion and the highest known term up to which a term is believed. A leader's own term
+/// is not above the first, or at most one above the second (decision 011).
 const LEAP: u64 = 1 << 20;
 
 /// The reason that a replica does not go by a Lease as it stands.

@@ -1,5 +1,5 @@
-//! NodeClaims that this term has created: a request to create one may be held on its way and done long after its claim has
-//! come and gone. The claim that it makes then is nobody's: the pods have been packed anew. Times are monotonic.
+//! NodeClaims that this term has created: a request to create one may be held on its way and done long after its claim has come
+//! and gone. The claim that it makes then has no owner: the pods have been packed anew. Times are monotonic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

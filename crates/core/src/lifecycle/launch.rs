@@ -29,7 +29,7 @@ pub struct InstanceFacts {
 
 /// Reason of Launched for a claim that waits for a ceiling.
 const HELD: &str = "LaunchHeld";
-/// Longest message of a condition that tells of a failed launch (core spec 1.2).
+/// Most characters of a condition's message about a failed launch (core spec 1.2).
 const LONGEST_MESSAGE: usize = 300;
 
 /// The claim once its instance is there: the claim's labels win over the instance's, the instance's annotations over

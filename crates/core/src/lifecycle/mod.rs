@@ -6,7 +6,7 @@
 //!    └──── liveness ────────┴──── 30 m uninitialized ─────┴───────────────────────────┴──► deleted
 //! ```
 //!
-//! Each stage is pure: a claim, the Nodes with its provider id and the time give what to write, or what is waited for.
+//! Each stage is pure: a claim, the Nodes with its provider id and the time give the objects to write, or the event to wait for.
 
 mod canonical;
 pub mod claim;
@@ -69,7 +69,7 @@ pub struct Writes {
 pub enum ClaimStage {
     /// The cloud has made the instance.
     Launched,
-    /// Its Node is there and carries what the claim says.
+    /// Its Node is there and carries the claim's labels, annotations and taints.
     Registered,
     /// Pods can run on it.
     Initialized,

@@ -24,7 +24,8 @@ pub enum NodelessVerdict {
     GiveUp,
     /// Do not give it up now.
     Wait,
-    /// So many are without their Nodes that the cause may be the list of Nodes: none is given up, and an event says so.
+    /// More claims are without their Nodes than may be: the cause may be the list of Nodes. None is given up, and an event
+    /// reports it.
     TooMany {
         /// Claims that are without their Nodes for too long.
         claims: usize,

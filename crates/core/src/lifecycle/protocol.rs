@@ -1,5 +1,4 @@
-//! The launch of one claim, decided step by step (docs/decisions/020); `actors` does what is said here and tells what
-//! came of it.
+//! The launch of one claim, decided step by step (docs/decisions/020); `actors` carries out the steps and reports the results.
 //!
 //! ```text
 //! create ──┐                  ┌───────────── failed for good: the next attempt ◄──┐
@@ -9,8 +8,8 @@
 //!                    └──► instance ──► write it on the claim ──► launched
 //! ```
 //!
-//! An instance is never ended here: one too many is an orphan, which is the janitor's, and what may have been made for a
-//! claim that is given up is the terminator's, which looks for its token before the claim goes.
+//! An instance is never ended here: one too many is an orphan, which the janitor collects, and one that may have been made for a
+//! claim that is given up is left to the terminator, which looks for its token before the claim goes.
 //!
 //! Invariants: LP-1 the token of a call is on the claim before the call; LP-2 no call is begun after the deadline; LP-3 a
 //! call of somebody else, or of an earlier life of ours, is never repeated: its instance is looked for until EC2's

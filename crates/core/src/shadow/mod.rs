@@ -1,4 +1,4 @@
-//! Shadow mode: what another provisioner did in a cluster, beside what ours would have done there.
+//! Shadow mode: the actions of another provisioner in a cluster, beside those that ours would have taken there.
 //!
 //! ```text
 //! objects of the cluster ──► Observer ─┐            ┌─► Decision: one line of the log
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Both sides are read by the same [`Observer`] and reckoned by the same book, so that a difference in the report is one of
-//! what was done, never one of how it was counted.
+//! actions, never one of counting.
 //!
 //! Invariants: SHD-1 two sides with the same facts have no difference; SHD-2 a fact that is told twice counts once;
 //! SHD-3 what the rounds say of launches and removals adds up to the totals; SHD-4 what a side costs never falls.

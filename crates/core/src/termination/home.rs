@@ -56,7 +56,7 @@ fn bins(packing: &Packing) -> impl Iterator<Item = &Vec<usize>> {
     packing.claims.iter().map(|claim| &claim.pods).chain(packing.on_existing.iter().map(|(_, pods)| pods))
 }
 
-/// Gives the slots of a class to its pods anew: first to each those at home, in their order, then what is left.
+/// Gives the slots of a class to its pods anew: first to each pod one at home, in their order, then the other slots.
 fn exchange(snapshot: &Snapshot, planning: &Planning, packing: &mut Packing, class: &[Slot]) {
     let keys = keys(&planning.problem.pods[class[0].pod]);
     let mut free: BTreeMap<Vec<Option<String>>, Vec<Slot>> = BTreeMap::new();

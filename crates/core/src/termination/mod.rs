@@ -6,8 +6,8 @@
 //! claim  deleting ─► deadline written ─► its Nodes deleted, until they are gone ─► instance ─► finalizer off
 //! ```
 //!
-//! Two total functions, one for each object: what is known of it gives the next step. All of it stands in the API
-//! server or in EC2, so that a successor goes on where a killed leader stopped.
+//! Two total functions, one for each object: its known state gives the next step. All of that state stands in the API server or
+//! in EC2, so that a successor continues where a killed leader stopped.
 
 pub mod claim;
 pub mod drain;

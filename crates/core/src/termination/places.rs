@@ -1,5 +1,5 @@
-//! Places come first: a pod is not sent off a node that still serves before the place for its successor is ready, as far as
-//! there is time for that. Where the place comes from is packing's; here is only what is worth waiting for, and how long.
+//! Places come first: a pod is not sent off a node that still serves before the place for its successor is ready, as far as there
+//! is time for that. Packing finds the place; this module decides which places are worth waiting for, and how long.
 //!
 //! ```text
 //! has to leave ── place is ready ─────────────────────────────► evicted
@@ -8,8 +8,8 @@
 //!      └── its node ends ── its own time and 10 s before ─────► evicted
 //! ```
 //!
-//! Each pod is waited for alone: one whose place is ready goes, and takes the place before others do. Since when a pod is
-//! waited for is a term's own knowledge: a successor begins anew, and waits for places that it makes itself.
+//! Each pod is waited for alone: one whose place is ready goes, and takes the place before others do. The time since when a pod
+//! is waited for is known within one term: the next leader begins anew, and waits for places that it makes itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,8 +89,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Takes out of a drain's evictions the pods whose places are worth waiting for. Only Ready pods are: nobody misses the
-    /// others.
+    /// Takes out of a drain's evictions the pods whose places are worth waiting for: only pods that are Ready.
     pub fn wait(&mut self, drain: &mut Drain, snapshot: &Snapshot, ends: Option<Timestamp>, now: Moment) -> PlaceWait {
         let mut waited = PlaceWait::default();
         for pod in std::mem::take(&mut drain.evict) {

@@ -1,9 +1,9 @@
-//! Decisions about the conversion webhook: the change of certificates ([`rotation`]), the Secret that keeps them ([`kept`]),
-//! the changes to a CustomResourceDefinition for older versions to be served ([`definition`]), and the objects to be stored
-//! anew ([`migration`]).
+//! Decisions about the conversion webhook: the change of certificates ([`rotation`]), the Secret that keeps them ([`kept`]), the
+//! changes to a CustomResourceDefinition for older versions to be served ([`definition`]), and the objects to be stored anew
+//! ([`migration`]).
 //!
-//! A certificate has an authority of its own, whose key is thrown away when it has signed. So nothing can be signed by who
-//! reads the Secret, and an authority ends with its certificate. Each comes to be trusted before it is served.
+//! A certificate has an authority of its own, whose key is thrown away after signing it. So a reader of the Secret can sign
+//! nothing, and an authority ends with its certificate. Each authority comes to be trusted before its certificate is served.
 
 pub mod definition;
 pub mod kept;

@@ -1,5 +1,5 @@
-//! Pods whose launches EC2 has nothing for. What they merely prefer may be sold out for hours, and is asked for type by type,
-//! ever larger: after a while they do without (docs/decisions/031).
+//! Pods for whose launches EC2 has no capacity. Capacity that they merely prefer may be sold out for hours, and is asked for type
+//! by type, ever larger: after a while they do without their preferences (docs/decisions/031).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub struct SoldOutTime {
 }
 
 impl ClusterState {
-    /// There is nothing to be had for a claim: the pods expected on it have waited for it in vain.
+    /// EC2 has no capacity for a claim: the pods expected on it have waited for it in vain.
     pub fn sold_out(&mut self, claim: &str, now: Duration) {
         let Some(pods) = self.awaited.get(&NominationTarget::Claim(claim.to_owned())) else { return };
         let remembered = Arc::make_mut(&mut self.now.sold_out);

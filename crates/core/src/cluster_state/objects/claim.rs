@@ -1,4 +1,4 @@
-//! A NodeClaim as the cluster state keeps it, with what is asked of it again and again read once.
+//! A NodeClaim as the cluster state keeps it, with the facts that are often needed read once.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::resources::Resources;
 pub struct ClaimEntry {
     /// The claim; without a uid while it is only planned.
     pub claim: Arc<NodeClaim>,
-    /// The most that its instance will have, while the cloud has not said what it has.
+    /// The most resources that its instance will have, until the cloud has reported its real ones.
     pub expected_capacity: Resources,
     /// Facts read from its conditions and times.
     pub facts: ClaimFacts,

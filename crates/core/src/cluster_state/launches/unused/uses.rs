@@ -9,7 +9,7 @@ use crate::cluster_state::{ClaimEntry, PodEntry};
 /// The use that nodes are put to, as far as it is known.
 #[derive(Debug, Default)]
 pub(in crate::cluster_state) struct Uses {
-    /// Claims that say what they were launched for, by name.
+    /// Claims that name the workloads they were launched for, by name.
     pub(super) open: BTreeMap<String, Open>,
     /// The workloads that have started a pod on a node, by the node's name.
     pub(super) started: BTreeMap<String, BTreeSet<String>>,
