@@ -1,34 +1,42 @@
 #!/usr/bin/env python3
-"""A hostile hour on the real control plane: three users who may each do one thing, beside ordinary pods that come and go.
+"""A hostile hour on the real control plane: users with few rights do their worst beside ordinary pods that come and go.
 
     hostile.py [--minutes MINUTES]      7 minutes of load unless said: three tenths of it quiet, the rest hostile; 2 is short
 
 Fifty ordinary pods a minute come in batches of ten, and go when they have had a node for 25 s. First that is measured in
 peace, then while
 
-  mallory-pods     may create pods in one namespace, and nothing else
-  mallory-claims   may write NodeClaims and their status
-  mallory-nodes    may write Nodes and their status
-  mallory-ports    has no rights at all, and holds connections to the health and metrics ports
+  mallory-pods      may create pods in one namespace, and nothing else
+  mallory-claims    may write NodeClaims and their status
+  mallory-nodes     may write Nodes and their status
+  mallory-daemons   may create DaemonSets in one namespace: those that fit no node, and many that do
+  mallory-kubelet   is the kubelet of one node, with what the Node authorizer and NodeRestriction let one write
+  mallory-ports     has no rights at all, and holds connections to the health and metrics ports
+  mallory-webhook   has none either, and calls the conversion webhook's port, from three tenths of the hostile time on
 
-do what `hostile_acts.py` lists. What the API server itself refuses is counted and said. Instances of others run beside, in the
-same account. It has to hold that
+do what `hostile_acts.py` and the files beside it list. What the API server itself refuses is counted and said. Instances of
+others run beside, in the same account. It has to hold that
 
-  - ordinary pods are bound at most twice as late as in peace, at the median and for nine of ten, and every one is bound: what
-    kube-scheduler takes by itself is taken off, as those who may create pods make it slow for everybody (`places.py`). It looks
-    at a pod once to say that there is no place for it, which counts as long as that took, and once to bind it, which counts
-    as long as it took for a *control* of that second: a pod for which there is room all the time, on a Node that is not
-    Dovetail's;
-  - and places are made at most twice as late as in peace: from kube-scheduler's word that there is none for a pod to a Node that is
-    Ready, has no taint, and has room for that pod beside all that have waited longer;
+  - ordinary pods are bound at most twice as late as in peace, or FEW seconds later where that is more, at the median and for
+    nine of ten, and every one is bound: what kube-scheduler takes by itself is taken off, as those who may create pods make it
+    slow for everybody (`places.py`). It looks at a pod once to say that there is no place for it, which counts as long as that
+    took, and once to bind it, which counts as long as it took for a *control* of that second: a pod for which there is room all
+    the time, on a Node that is not Dovetail's;
+  - and so are places made: from kube-scheduler's word that there is none for a pod to a Node that is Ready, has no taint, and
+    has room for that pod beside all that have waited longer;
   - no instance of others is ended;
   - launches stay within the bound: those of peace for as long, half as many again, one for each claim made by hand, and
     SPARE for what the hostile pods may rightly have;
   - no process and no actor is started again, nothing panics, and /healthz and /readyz answer;
-  - a pod with the longest name there is gets its event;
+  - a pod with the longest name there is gets its event, as does each DaemonSet that fits nowhere, and the class of a node that
+    lies;
+  - of what that node says no more than a fifth is believed, and nothing of other types than its own;
+  - while the webhook is called a replica takes at most 200 MiB more, by /proc, and what others ask it, and what the API server
+    has converted, is answered within seconds;
   - afterwards, when what they made is deleted, nothing of it is left.
 
-Prints tables in Markdown; ends with 1 when anything was otherwise.
+Prints tables in Markdown, and a line for each user: what was done, and what was held against it. Ends with 1 when anything was
+otherwise.
 """
 
 import argparse
@@ -38,17 +46,20 @@ import os
 import sys
 import threading
 import time
+import typing
 import urllib.error
-import urllib.parse
 import urllib.request
-import xml.etree.ElementTree as xml
 
 import build
+import hostile_daemons
+import hostile_kubelet
+import hostile_webhook
 from cluster import Cluster
-from hostile_acts import CLAIMS, LONG, NAMESPACE, NODES, Claims, Nodes, Pods as HostilePods, Ports, prepare
+from hostile_account import cleaned, launched, others
+from hostile_acts import AGENTS, LONG, NAMESPACE, Claims, Nodes, Pods as HostilePods, Ports, prepare
 from joiner import every_instance
 from kube import Kube, Refused
-from load import REPLICAS, comes, provisioned
+from load import REPLICAS, comes, provisioned, until
 from parts import REGION
 from places import Controls, Scheduler, Timeline, Waited, Watch, asked, control_node
 
@@ -60,7 +71,10 @@ QUIET, PATIENCE = 0.3, 90
 #: Launches that the hostile pods may have: nodes for what can run, and for what seems to and does not, as the brake on unused
 #: nodes lets one through a minute.
 SPARE = 12
-RATIO = 2.0
+#: Ordinary pods may come so many times as late as in peace, or so many seconds later where that is more.
+RATIO, FEW = 2.0, 4.0
+#: Whose acts an assertion is about that is about all of them.
+EVERYBODY = "everybody"
 
 
 class Seen:
@@ -68,9 +82,10 @@ class Seen:
 
     def __init__(self, kube):
         self.times, self.wall = Timeline(), time.time() - time.monotonic()
-        guests = f"/api/v1/namespaces/{NAMESPACE}/pods?fieldSelector=spec.nodeName%21%3D"
+        bound = lambda namespace: f"/api/v1/namespaces/{namespace}/pods?fieldSelector=spec.nodeName%21%3D"
+        # A DaemonSet's pod waits for one node alone: it takes no other place, and that one only when it is there.
         self.watches = [Watch(kube, "/api/v1/nodes", self.times.node), Watch(kube, "/api/v1/namespaces/default/pods", self.times.pod),
-                        Watch(kube, guests, self.guest)]
+                        Watch(kube, bound(NAMESPACE), self.guest), Watch(kube, bound(AGENTS), self.times.pod)]
 
     def guest(self, name, pod, when):
         """Pods of the users' are only seen once they are bound: there are many, and large ones. They have waited as well."""
@@ -173,39 +188,6 @@ def addresses(cluster, port):
     return {replica: next(line[port] for line in said(cluster, replica) if line.get(port)) for replica in REPLICAS}
 
 
-def ec2(aws, action, **parameters):
-    """A call to moto; what it answers, as XML."""
-    query = {"Action": action, "Version": "2016-11-15"} | {name.replace("__", "."): value for name, value in parameters.items()}
-    scope = f"Credential=others/20200101/{REGION}/ec2/aws4_request"
-    headers = {"authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0"}
-    with urllib.request.urlopen(urllib.request.Request(aws, urllib.parse.urlencode(query).encode(), headers), timeout=30) as answer:
-        return xml.parse(answer).getroot()
-
-
-def others(cluster, image):
-    """Instances that are not Dovetail's: without a tag, of another cluster's Karpenter, and of this cluster's node group."""
-    tags = (
-        {},
-        {"kubernetes.io/cluster/other": "owned", "karpenter.sh/nodepool": "default", "karpenter.sh/nodeclaim": "default-x"},
-        {"kubernetes.io/cluster/demo": "owned", "eks:cluster-name": "demo", "eks:nodegroup-name": "system"},
-    )
-    made = []
-    for own in tags:
-        parameters = {"ImageId": image, "MinCount": 1, "MaxCount": 1, "InstanceType": "m5.large"}
-        if own:
-            parameters["TagSpecification__1__ResourceType"] = "instance"
-        for number, (key, value) in enumerate(own.items(), 1):
-            parameters |= {f"TagSpecification__1__Tag__{number}__Key": key, f"TagSpecification__1__Tag__{number}__Value": value}
-        answer = ec2(cluster.parts.aws, "RunInstances", **parameters)
-        made += [item.text for item in answer.iter() if item.tag.rpartition("}")[2] == "instanceId"]
-    return made
-
-
-def launched(cluster, foreign):
-    """All instances that were ever launched for the cluster."""
-    return {one["id"] for one in every_instance(cluster.parts.aws, REGION)} - set(foreign)
-
-
 class Phase:
     """A time of ordinary pods, and what came of them."""
 
@@ -261,40 +243,6 @@ def has_event(kube):
     return any(one.get("reportingComponent") == "karpenter" for one in events)
 
 
-def cleaned(cluster, kube, foreign):
-    """Takes away what the users have made; what is left of it that should not be."""
-    for path, ours in ((CLAIMS, "hostile"), (NODES, "hostile")):
-        for one in kube.list(path):
-            if one["metadata"].get("labels", {}).get(ours) == "yes":
-                delete(kube, f"{path}/{one['metadata']['name']}")
-    delete(kube, f"/api/v1/namespaces/{NAMESPACE}/pods?gracePeriodSeconds=0")
-    last = []
-    def settled():
-        last[:] = leftovers(cluster, kube, foreign)
-        return not last
-    comes(settled, 2 * PATIENCE)
-    return last
-
-
-def delete(kube, path):
-    try:
-        kube.call("DELETE", path)
-    except Refused as refused:
-        if refused.status != 404:
-            raise
-
-
-def leftovers(cluster, kube, foreign):
-    """Claims and instances that are not one to one, and objects of the users' that do not go."""
-    claims, nodes = kube.list(CLAIMS), kube.list(NODES)
-    machine = lambda one: one.get("status", {}).get("providerID", "").rsplit("/", 1)[-1]
-    running = {one["id"] for one in every_instance(cluster.parts.aws, REGION) if one["state"] == "running"} - set(foreign)
-    of = {machine(one): one["metadata"]["name"] for one in claims}
-    stay = [one["metadata"]["name"] for one in claims + nodes if one["metadata"].get("labels", {}).get("hostile") == "yes"]
-    return ([f"{name} is still there" for name in stay] + [f"instance {one} runs without a NodeClaim" for one in running - of.keys()]
-            + [f"NodeClaim {name} has no running instance" for one, name in of.items() if one not in running])
-
-
 #: What is judged, and of which times.
 JUDGED = (
     ("from kube-scheduler's \"no place\" to a place", lambda phase: phase.to_place),
@@ -302,33 +250,69 @@ JUDGED = (
 )
 
 
-def judged(quiet, hostile, users, state):
-    """What did not hold, and the bound on launches."""
-    by_hand = users[1].by_hand
-    bound = round(quiet.launches * hostile.seconds / quiet.seconds * 1.5) + by_hand + SPARE
-    wrong = [f"{phase.name}: {why}" for phase in (quiet, hostile) for why in phase.failed]
+class Assertion(typing.NamedTuple):
+    """What has to hold, of whose acts that is, and what was seen."""
+
+    of: str
+    text: str
+    holds: bool
+    seen: str = ""
+
+
+def most(before):
+    """So late something may be that took so long in peace."""
+    return max(RATIO * before, before + FEW)
+
+
+def of_ordinary_pods(quiet, hostile):
+    """All are bound, and in time. What was never measured is infinite, and no time."""
     for phase in (quiet, hostile):
-        if len(phase.whole) < len(phase.made):
-            wrong.append(f"{phase.name}: {len(phase.made) - len(phase.whole)} of {len(phase.made)} ordinary pods were never bound")
+        yield Assertion(EVERYBODY, f"nothing else goes wrong, {phase.name}", not phase.failed, "; ".join(phase.failed[:3]))
+        lost = len(phase.made) - len(phase.whole)
+        seen = f"{len(phase.whole)} of {len(phase.made)}"
+        yield Assertion(EVERYBODY, f"ordinary pods are bound, {phase.name}", not lost, seen)
     for name, of in JUDGED:
         for what, at in SHARES:
             before, now = share(of(quiet), at), share(of(hostile), at)
-            # Also where one of them is infinite, as nothing was measured.
-            if not now <= RATIO * before < float("inf"):
-                wrong.append(f"{name}, {what}: {now:.1f} s, quiet {before:.1f} s (at most {RATIO} times that)")
-    if hostile.launches > bound:
-        wrong.append(f"{hostile.launches} instances were launched, at most {bound} were to be")
-    if not state["event"]:
-        wrong.append("the pod with a name of 253 letters has no event that says why it waits")
-    wrong += [f"instance {one} of others was ended" for one in state["ended"]]
-    wrong += state["restarts"][:10]
-    if state["left"]:
-        wrong.append(f"left over, {len(state['left'])} in all: {'; '.join(state['left'][:5])}")
-    wrong += [f"{user.name} could not go on: {user.broken}" for user in users if user.broken]
-    if state["probes"].failed:
-        few = "; ".join(state["probes"].failed[:3])
-        wrong.append(f"{len(state['probes'].failed)} of {state['probes'].asked} probes failed: {few}")
-    return wrong, bound
+            seen = f"{now:.1f} s, quiet {before:.1f} s, at most {most(before):.1f} s"
+            yield Assertion(EVERYBODY, f"{name}, {what}", now <= most(before) < float("inf"), seen)
+
+
+def of_users(users, state):
+    """What each has tried to bring about and has not."""
+    for user in users:
+        if user.broken:
+            yield Assertion(user.name, "it can go on", False, user.broken)
+    yield Assertion("mallory-pods", "the pod with a name of 253 letters has an event that says why it waits", state["event"])
+    ended = ", ".join(state["ended"])
+    for name in ("mallory-claims", "mallory-nodes"):
+        yield Assertion(name, "no instance of others is ended", not ended, ended)
+    unnamed = state["not_named"]
+    without = f"without: {', '.join(unnamed)}" if unnamed else ""
+    yield Assertion("mallory-daemons", "each DaemonSet that fits nowhere has its event", not unnamed, without)
+    kubelet, believed = hostile_kubelet.NAME, state["believed"]
+    yield Assertion(kubelet, "no more than a fifth is believed, of its own type alone", not believed, "; ".join(believed[:3]))
+    yield Assertion(kubelet, "the class has an event that names the node", state["doubted"])
+    probes = state["probes"]
+    seen = f"{len(probes.failed)} of {probes.asked} failed" + "".join(f"; {why}" for why in probes.failed[:3])
+    yield Assertion("mallory-ports", "probes are answered", not probes.failed, seen)
+    for one in (state["caller"], state["reader"]):
+        for text, holds, seen in one.asserted():
+            yield Assertion(hostile_webhook.NAME, text, holds, seen)
+
+
+def judged(quiet, hostile, users, state):
+    """All assertions, and the bound on launches."""
+    by_hand = sum(getattr(user, "by_hand", 0) for user in users)
+    bound = round(quiet.launches * hostile.seconds / quiet.seconds * 1.5) + by_hand + SPARE
+    asserted = [*of_ordinary_pods(quiet, hostile), *of_users(users, state)]
+    seen = f"{hostile.launches} instances, at most {bound}"
+    asserted.append(Assertion(EVERYBODY, "launches are bounded", hostile.launches <= bound, seen))
+    restarts, left = state["restarts"], state["left"]
+    asserted.append(Assertion(EVERYBODY, "nothing is started again, nothing panics", not restarts, "; ".join(restarts[:3])))
+    seen = f"{len(left)} in all: {'; '.join(left[:5])}" if left else ""
+    asserted.append(Assertion(EVERYBODY, "nothing is left over", not left, seen))
+    return asserted, bound
 
 
 def table(quiet, hostile, users, bound, state):
@@ -339,46 +323,79 @@ def table(quiet, hostile, users, bound, state):
     told += [("time to bound", lambda phase: phase.whole, False), ("kube-scheduler's own (controls)", lambda phase: phase.scheduler, False)]
     for name, of, counts in told:
         for what, at in SHARES:
-            most = f"{RATIO * share(of(quiet), at):.1f} s" if counts else ""
-            print(f"| {name}, {what} | {share(of(quiet), at):.1f} s | {share(of(hostile), at):.1f} s | {most} |")
+            bound_of = f"{most(share(of(quiet), at)):.1f} s" if counts else ""
+            print(f"| {name}, {what} | {share(of(quiet), at):.1f} s | {share(of(hostile), at):.1f} s | {bound_of} |")
     print(f"| instances launched | {quiet.launches} | {hostile.launches} | {bound} |")
     probes = state["probes"]
     print(f"| probes that failed | | {len(probes.failed)} of {probes.asked} | 0 |")
     print(f"| instances of others that were ended | | {len(state['ended'])} of {state['others']} | 0 |")
     print(f"| starts of a process or an actor, panics | | {len(state['restarts'])} | 0 |")
-    print("\n| who | what | taken | refused | the API server's first refusal |\n|---|---|---|---|---|")
+    print("\n| who | what | taken | refused | the first refusal |\n|---|---|---|---|---|")
     for user in users:
         for what, (taken, refused, why) in user.acts.items():
             print(f"| {user.name} | {what} | {taken} | {refused} | {' '.join(why.split())[:160].replace('|', '/')} |")
-    sys.stdout.flush()
+
+
+def line(user, asserted):
+    """One line: what a user did, and what was held against it."""
+    taken, refused = (sum(act[at] for act in user.acts.values()) for at in (0, 1))
+    return f"{user.name}: {len(user.acts)} kinds of acts, {taken} taken, {refused} refused; asserted: {sentence(user.name, asserted)}"
+
+
+def sentence(name, asserted):
+    """What was asserted of somebody's acts, and whether it holds."""
+    own = [one for one in asserted if one.of == name]
+    each = [f"{one.text}{f' ({one.seen})' if one.seen else ''}: {'ok' if one.holds else 'WRONG'}" for one in own]
+    return "; ".join(each) or "that others do not notice"
+
+
+def end(users, asserted):
+    """Says it all at the end; what does not hold."""
+    print()
+    for user in users:
+        print(line(user, asserted))
+    print(f"{EVERYBODY}: {sentence(EVERYBODY, asserted)}")
+    wrong = [one for one in asserted if not one.holds]
+    for one in wrong:
+        print(f"WRONG: {one.of}: {one.text}{f': {one.seen}' if one.seen else ''}")
+    print("" if wrong else "it held", flush=True)
+    return wrong
+
+
+def begun(cluster):
+    """A cluster with replicas that serve the webhook, instances of others, users, and a node that one of these has taken over."""
+    served = hostile_webhook.Served()
+    kube = provisioned(cluster, served.settings)
+    until("v1beta1 is converted", lambda: hostile_webhook.converts(kube))
+    image = kube.call("GET", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses/default")["status"]["amis"][0]["id"]
+    foreign = others(cluster, image)
+    prepare(cluster, kube)
+    control_node(kube)
+    return kube, served, foreign, hostile_kubelet.take_over(cluster, kube)
 
 
 def play(minutes):
     cluster, seconds = Cluster(build.TARGET / "run" / "hostile", boot=1), 60 * minutes
     try:
-        kube = provisioned(cluster)
-        image = kube.call("GET", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses/default")["status"]["amis"][0]["id"]
-        foreign = others(cluster, image)
-        prepare(cluster, kube)
+        kube, served, foreign, node = begun(cluster)
         pids = {replica: cluster.running[replica].pid for replica in REPLICAS}
-        control_node(kube)
         seen = Seen(kube)
         controls = Controls(Kube(cluster.parts.server, cluster.parts.pki, "admin"), ordinary)
         quiet = Phase(cluster, seen, foreign, "quiet", seconds * QUIET)
         print(f"quiet: {len(quiet.made)} pods, {quiet.launches} launches", flush=True)
-        probes = Probes(addresses(cluster, "health"))
-        ports = [*addresses(cluster, "health").values(), *addresses(cluster, "metrics").values()]
-        users = [HostilePods(cluster), Claims(cluster, foreign), Nodes(cluster, foreign), Ports(ports)]
+        state = {"others": len(foreign), "probes": Probes(addresses(cluster, "health"))}
+        state["reader"] = hostile_webhook.Reader(cluster)
+        users = begin(cluster, served, foreign, node, seconds * (1 - QUIET))
         hostile = Phase(cluster, seen, foreign, "hostile", seconds * (1 - QUIET))
         print(f"hostile: {len(hostile.made)} pods, {hostile.launches} launches", flush=True)
-        controls.ended = True
-        for user in users:
-            user.ended = True
+        for one in (controls, *users):
+            one.ended = True
         for user in users:
             user.join(30)
-        probes.ended = True
+        state["caller"] = users[-1]
+        state["probes"].ended = state["reader"].ended = True
+        looked_at(cluster, kube, pids, node, state)
         alive = {one["id"] for one in every_instance(cluster.parts.aws, REGION) if one["state"] == "running"}
-        state = {"probes": probes, "others": len(foreign), "restarts": restarts(cluster, pids), "event": has_event(kube)}
         # Also by what is still to be ended when the claims that named them go.
         state["left"] = cleaned(cluster, kube, foreign)
         late = {one["id"] for one in every_instance(cluster.parts.aws, REGION) if one["state"] == "running"}
@@ -390,11 +407,25 @@ def play(minutes):
     for phase in (quiet, hostile):
         phase.judge(seen.times, places, controls)
         phase.failed += [f"no controls: {controls.broken}"] if controls.broken else []
-    wrong, bound = judged(quiet, hostile, users, state)
+    asserted, bound = judged(quiet, hostile, users, state)
     table(quiet, hostile, users, bound, state)
     print(f"\nload average {os.getloadavg()[0]:.0f}; the logs are in {cluster.state / 'log'}")
-    print("".join(f"WRONG: {line}\n" for line in wrong) or "it held", flush=True)
-    return wrong
+    return end(users, asserted)
+
+
+def begin(cluster, served, foreign, node, seconds):
+    """The users, who begin at once; the last is the one who calls the webhook."""
+    ports = [*addresses(cluster, "health").values(), *addresses(cluster, "metrics").values()]
+    return [HostilePods(cluster), Claims(cluster, foreign), Nodes(cluster, foreign), hostile_daemons.Daemons(cluster),
+            hostile_kubelet.Kubelet(cluster, node), Ports(ports), hostile_webhook.Caller(cluster, served, seconds)]
+
+
+def looked_at(cluster, kube, pids, node, state):
+    """What is there while what the users have made still is. Events may come a moment later."""
+    state["restarts"], state["event"] = restarts(cluster, pids), has_event(kube)
+    comes(lambda: hostile_kubelet.is_doubted(kube, node) and not hostile_daemons.not_named(kube), 20)
+    state["doubted"], state["not_named"] = hostile_kubelet.is_doubted(kube, node), hostile_daemons.not_named(kube)
+    state["believed"] = hostile_kubelet.believed(kube, node)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """What the users of `hostile.py` do, each with a certificate and rights of its own. Every act is one that stopped everybody, or
-spent without end, before it was mended."""
+spent without end, before it was mended. Authors of DaemonSets, a kubelet and callers of the webhook are in the files beside."""
 
 import collections
 import itertools
@@ -11,6 +11,8 @@ import time
 from kube import Kube, Refused
 
 NAMESPACE = "dev"
+#: Where DaemonSets may be created (hostile_daemons.py).
+AGENTS = "agents"
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 NODES = "/api/v1/nodes"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -29,6 +31,7 @@ USERS = {
     "mallory-pods": [("", ["pods"], ["create"], NAMESPACE)],
     "mallory-claims": [("karpenter.sh", ["nodeclaims", "nodeclaims/status"], ["*"], None)],
     "mallory-nodes": [("", ["nodes", "nodes/status"], ["*"], None)],
+    "mallory-daemons": [("apps", ["daemonsets"], ["create"], AGENTS)],
 }
 
 
@@ -215,7 +218,8 @@ class Claims(User):
         self.creates("managedFields 130 deep", f"deep-{number}", nowhere, managedFields=managed(nested(130), "2026-01-01T00:00:00Z", "karpenter.sh/v1"))
         self.creates("expireAfter beyond 2^63 ns", f"old-{number}", nowhere | {"expireAfter": "2562048h"})
         self.creates("terminationGracePeriod beyond 2^63 ns", f"slow-{number}", nowhere | {"terminationGracePeriod": "2562048h"})
-        self.creates("of v1beta1", f"beta-{number}", {"nodeClassRef": {"name": "default"}}, version="v1beta1")
+        # The webhook converts it, while others call that.
+        self.creates("of v1beta1", f"beta-{number}", nowhere | {"nodeClassRef": {"name": "default"}}, version="v1beta1")
         self.creates("a class of another group", f"kind-{number}", {"nodeClassRef": {"group": "other.io", "kind": "Foo", "name": "default"}})
         self.creates("of a term that is over", f"term-{number}", nowhere, annotations={"dovetail.dev/term": "2147483647"})
 

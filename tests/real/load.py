@@ -140,13 +140,14 @@ def until(what, holds):
         raise SystemExit(f"{pathlib.Path(sys.argv[0]).name}: never came to pass: {what}")
 
 
-def provisioned(cluster):
-    """Begins a cluster with a pool and two replicas; comes back with a client when one has led for a while."""
+def provisioned(cluster, settings=lambda replica: ()):
+    """Begins a cluster with a pool and two replicas; comes back with a client when one has led for a while. `settings` answers
+    what a replica is started with besides."""
     cluster.begin()
     kube = Kube(cluster.parts.server, cluster.parts.pki, "admin")
     cluster.kubectl("apply", "-f", str(HERE / "manifests/pool.yaml"))
     for name in REPLICAS:
-        cluster.start(name)
+        cluster.start(name, settings(name))
     # A leader that was elected a moment ago reads what EC2 offers; what is measured is one that has led for a while.
     elected = lambda: any("elected" in (cluster.state / "log" / f"{name}.log").read_text() for name in REPLICAS)
     until("a replica is elected", elected)

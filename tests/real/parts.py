@@ -132,7 +132,9 @@ class Parts:
             f"--kubelet-client-key={pki / 'kubelet-client.key'}", "--kubelet-preferred-address-types=InternalIP",
             "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={pki / 'sa.pub'}",
             f"--service-account-signing-key-file={pki / 'sa.key'}", "--service-cluster-ip-range=10.0.0.0/16",
-            "--authorization-mode=Node,RBAC", "--allow-privileged=true", "--anonymous-auth=false",
+            # The plugin as EKS and kubeadm have it: a kubelet writes its own Node alone.
+            "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+            "--allow-privileged=true", "--anonymous-auth=false",
             "--max-requests-inflight=1000", "--max-mutating-requests-inflight=500", "--event-ttl=1h", "--v=1",
             f"--audit-policy-file={policy}", f"--audit-log-path={self.state / 'log' / f'audit-{port}.jsonl'}",
             *([f"--feature-gates={self.gates}"] if self.gates else []),
