@@ -10,7 +10,7 @@ use super::rules::PoolRules;
 use super::windows;
 use crate::world::{Action, step};
 
-/// The number of pods, counted beside the resources that they request.
+/// Name under which the number of pods is counted, beside the resources that they request.
 const PODS: &str = "pods";
 /// The number of nodes, among a pool's limits.
 const NODES: &str = "nodes";

@@ -39,7 +39,7 @@ fn typed(value: &mut Value, api_version: &str, kind: &str) {
     value["kind"] = json!(kind);
 }
 
-/// Manifests that the API server does not have, or has otherwise than they were given.
+/// Manifests that were passed over or that nothing acts on, and namespaces that were made for others.
 #[derive(Debug, Default)]
 pub struct AppliedObjects {
     /// Manifests of kinds that it does not serve.
