@@ -48,7 +48,7 @@ mod tests {
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "class"}}}},
         }))
         .unwrap();
-        let skew = |seconds| ClockSkew { ahead: SignedDuration::from_secs(seconds) };
+        let skew = |seconds| ClockSkew::settled(SignedDuration::from_secs(seconds));
         let said = |pool: &NodePool| {
             condition(&pool.status.as_ref().unwrap().conditions, CLOCK_IN_SYNC).map(|one| one.message.clone())
         };

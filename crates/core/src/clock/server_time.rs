@@ -7,21 +7,41 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{later, signed};
+use super::{CLOCKS_APART, later, signed};
 
-/// A `Date` header names a second: it was then, or up to a second later.
+/// Resolution of a `Date` header: the answer was sent at that second, or up to a second later.
 const WHOLE_SECOND: Duration = Duration::from_secs(1);
-/// From here on it is said that a replica's clock is wrong.
+/// An answer that is no further off than this is followed at once: servers behind one address differ by a little, and the
+/// monotonic clock may gain between two answers. A step of the skew ends so much below where it began.
+const AGREES_WITHIN: Duration = Duration::from_secs(5);
+/// Answers in a row that have to name another time until it is believed. Where servers behind one address differ, that many
+/// hardly ever come of one of them alone.
+const MOVED_AFTER: u32 = 20;
+/// The same for a time that is further off than the rules bear (`CLOCKS_APART`): what the API server stamps by it would count as
+/// too old, or as too young.
+const MOVED_FAR_AFTER: u32 = 4;
+/// Answers in a row that have to show another step of the skew until it is said.
+const STEP_AFTER: u32 = 5;
+/// Skew from which a replica's clock is reported as wrong.
 const SAID_FROM: Duration = Duration::from_secs(30);
-/// A clock that is wrong by this much is said to be so again.
+/// Skew from which it is reported again.
 const SAID_AGAIN_FROM: Duration = Duration::from_secs(5 * 60);
-/// AWS refuses requests that are dated further away than this (`RequestExpired`), so that nothing is launched or ended beyond it.
+/// Skew from which AWS refuses requests (`RequestExpired`), so that nothing is launched or ended beyond it.
 const BORNE: Duration = Duration::from_secs(15 * 60);
+/// The step of such a skew.
+const BEYOND_AWS: i8 = 3;
 
-/// The API server's time: the moment that was last agreed with it, on the monotonic clock and by its own.
+/// The API server's time: the moment that was last agreed with it, on the monotonic clock and by its own; and the skew of the
+/// replica's own clock, in steps that stay while answers differ for a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ServerTime {
     agreed: Option<(Duration, Timestamp)>,
+    /// Answers in a row that name another time.
+    doubts: u32,
+    /// The step of the skew that is believed.
+    step: i8,
+    /// Another step that the last answers show, with the number of these answers.
+    next_step: (i8, u32),
 }
 
 impl ServerTime {
@@ -35,43 +55,95 @@ impl ServerTime {
     }
 
     /// An answer dated `date` has come now, to what was sent at `sent`, both on the monotonic clock. The time stays what it
-    /// is as long as it may be that of the answer: a clock that is right is never corrected.
+    /// is as long as it may be that of the answer: a clock that is right is never corrected. One that names quite another time
+    /// is believed when others in a row have named it too.
     pub fn answered(&mut self, sent: Duration, now: Duration, own_wall: Timestamp, date: Timestamp) {
         let latest = later(date, signed(now.saturating_sub(sent).saturating_add(WHOLE_SECOND)));
-        let time = self.time_at(now, own_wall).clamp(date, latest);
-        self.agreed = Some((now, time));
+        let time = self.time_at(now, own_wall);
+        let nearest = time.clamp(date, latest);
+        let first = self.agreed.is_none();
+        if first || self.believes(time.duration_since(nearest).unsigned_abs()) {
+            self.agreed = Some((now, nearest));
+        }
+        let ahead = own_wall.duration_since(self.time_at(now, own_wall));
+        self.judge_step(step_of(ahead, self.step), first);
     }
 
-    /// How wrong a replica's own wall clock is, if that is known.
+    /// True where the time moves to that of an answer that is so far off.
+    fn believes(&mut self, off: Duration) -> bool {
+        let needed = match off {
+            _ if off <= AGREES_WITHIN => 0,
+            _ if off <= CLOCKS_APART => MOVED_AFTER,
+            _ => MOVED_FAR_AFTER,
+        };
+        self.doubts = self.doubts.saturating_add(1);
+        let believed = self.doubts >= needed;
+        if believed {
+            self.doubts = 0;
+        }
+        believed
+    }
+
+    /// Takes over the step that an answer shows: at once from the first, else when others in a row have shown it too.
+    fn judge_step(&mut self, shown: i8, first: bool) {
+        let (next, answers) = self.next_step;
+        let answers = if next == shown { answers.saturating_add(1) } else { 1 };
+        self.next_step = (shown, answers);
+        if first || answers >= STEP_AFTER {
+            self.step = shown;
+        }
+    }
+
+    /// The skew of a replica's own wall clock; zero while it is not known.
     #[must_use]
     pub fn skew(&self, monotonic: Duration, own_wall: Timestamp) -> ClockSkew {
         let ahead = own_wall.duration_since(self.time_at(monotonic, own_wall));
-        ClockSkew { ahead }
+        ClockSkew { ahead, step: self.step }
     }
 }
 
 /// A replica's own wall clock against the API server's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockSkew {
-    /// How far it is ahead, or behind where that is negative.
+    /// Time by which it is ahead; negative if it is behind.
     pub ahead: SignedDuration,
+    /// The skew in steps; it may lag behind for a moment.
+    step: i8,
 }
 
 impl ClockSkew {
-    /// Whether instances may be launched and ended with such a clock.
+    /// A skew that several answers have shown.
+    #[must_use]
+    pub fn settled(ahead: SignedDuration) -> Self {
+        Self { ahead, step: step_of(ahead, 0) }
+    }
+
+    /// True if instances may be launched and ended with such a clock.
     #[must_use]
     pub fn is_borne(self) -> bool {
         self.ahead.unsigned_abs() < BORNE
     }
 
-    /// How wrong it is, in steps: 0 is right. It is said when that changes.
+    /// The skew in steps: 0 is right. A change is reported, and needs several answers that show it.
     #[must_use]
     pub fn step(self) -> i8 {
-        let off = self.ahead.unsigned_abs();
-        let step = [SAID_FROM, SAID_AGAIN_FROM, BORNE].iter().filter(|from| off >= **from).count();
-        let step = i8::try_from(step).unwrap_or_default();
-        if self.ahead.is_negative() { -step } else { step }
+        self.step
     }
+}
+
+/// The step of a skew, where another one was believed before: one that is left ends a little below where it began.
+fn step_of(ahead: SignedDuration, before: i8) -> i8 {
+    let same_way = ahead.is_negative() == (before < 0);
+    let before = if same_way { before.unsigned_abs() } else { 0 };
+    let off = ahead.unsigned_abs();
+    let mut step = 0;
+    for (number, from) in (1_i8..).zip([SAID_FROM, SAID_AGAIN_FROM, BORNE]) {
+        let from = if number.unsigned_abs() <= before { from.saturating_sub(AGREES_WITHIN) } else { from };
+        if off >= from {
+            step = number;
+        }
+    }
+    if ahead.is_negative() { -step } else { step }
 }
 
 /// For people: the same words as long as the step is the same, as conditions and events are written anew when they change.
@@ -84,7 +156,7 @@ impl fmt::Display for ClockSkew {
             _ => "more than 15 min",
         };
         let way = if self.ahead.is_negative() { "behind" } else { "ahead of" };
-        let follows = if self.is_borne() {
+        let follows = if self.step().abs() < BEYOND_AWS {
             "Ages are reckoned by the API server's clock meanwhile"
         } else {
             "AWS refuses requests that are dated so, and nothing is launched or ended until it is right"
@@ -138,7 +210,9 @@ mod tests {
         time.answered(seconds(1.0), seconds(1.0), at("10:00:00"), at("10:00:00"));
         let jumped = at("09:50:03");
         assert_eq!(time.time_at(seconds(4.0), jumped), at("10:00:03"));
-        time.answered(seconds(4.0), seconds(4.0), jumped, at("10:00:03"));
+        for _ in 0..5 {
+            time.answered(seconds(4.0), seconds(4.0), jumped, at("10:00:03"));
+        }
         assert_eq!(time.time_at(seconds(5.0), jumped), at("10:00:04"));
         let skew = time.skew(seconds(4.0), jumped);
         assert_eq!((skew.ahead, skew.step()), (SignedDuration::from_secs(-600), -2));
@@ -170,9 +244,84 @@ mod tests {
 
     #[test]
     fn beyond_a_quarter_of_an_hour_nothing_is_launched() {
-        let skew = |seconds| ClockSkew { ahead: SignedDuration::from_secs(seconds) };
+        let skew = |seconds| ClockSkew::settled(SignedDuration::from_secs(seconds));
         assert!(skew(899).is_borne() && skew(-899).is_borne() && !skew(900).is_borne() && !skew(-3600).is_borne());
         assert_eq!([29, 30, 300, 900, -29, -30].map(|of| skew(of).step()), [0, 1, 2, 3, 0, -1]);
         assert!(skew(901).to_string().contains("nothing is launched or ended"));
+    }
+    /// Answers of a server that is so many seconds ahead of the truth, one a second, to a replica whose clock is ahead by `own`.
+    fn answers(time: &mut ServerTime, from: u32, count: u32, own: i64, server: impl Fn(u32) -> i64) {
+        for number in from..from + count {
+            let mono = seconds(f64::from(number));
+            let by = |ahead| later(at("10:00:00"), SignedDuration::from_secs(i64::from(number) + ahead));
+            let before = time.time_at(mono, by(own));
+            time.answered(mono, mono, by(own), by(server(number)));
+            let moved = time.time_at(mono, by(own)).duration_since(before);
+            assert!(number == 0 || moved.abs() < SignedDuration::from_secs(60), "{number}: {moved:?}");
+        }
+    }
+
+    #[test]
+    fn servers_half_a_minute_apart_move_neither_time_nor_step() {
+        // Up to eleven answers in a row come of the other.
+        for (apart, own) in [(20, 15), (25, 28), (30, 0), (-30, 0), (90, 10)] {
+            let mut time = ServerTime::default();
+            answers(&mut time, 0, 1, own, |_| 0);
+            for number in 1..2000 {
+                let other = number % 12 != 0 && number * 7 % 5 < 3 + number / 100 % 3;
+                answers(&mut time, number, 1, own, |_| if other { apart } else { 0 });
+                let ahead = time.time_at(seconds(f64::from(number)), at("10:00:00")).duration_since(at("10:00:00"));
+                let moved = (ahead.as_secs() - i64::from(number)).abs();
+                assert!(moved <= 1 && time.step == 0, "{apart}: {ahead:?} after {number} answers, {time:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn server_whose_clock_is_set_is_followed_when_that_stays() {
+        for (by, after) in [(3, 1), (25, 20), (-25, 20), (50, 20)] {
+            let mut time = ServerTime::default();
+            answers(&mut time, 0, 10, 0, |_| 0);
+            answers(&mut time, 10, after - 1, 0, |_| by);
+            let end = seconds(f64::from(10 + after - 1));
+            let ahead = |time: &ServerTime| time.time_at(end, at("10:00:00")).duration_since(at("10:00:00")).as_secs();
+            assert!((ahead(&time) - i64::from(10 + after - 1)).abs() <= 1, "{by}: too soon");
+            answers(&mut time, 10 + after - 1, 1, 0, |_| by);
+            assert!((ahead(&time) - i64::from(10 + after - 1) - by).abs() <= 1, "{by}: too late");
+        }
+    }
+
+    #[test]
+    fn one_answer_of_another_hour_is_not_believed_and_four_are() {
+        let mut time = ServerTime::default();
+        let other = |time: &mut ServerTime, number: f64| {
+            time.answered(seconds(number), seconds(number), at("10:00:00"), at("11:00:00"));
+            time.time_at(seconds(number), at("10:00:00"))
+        };
+        time.answered(seconds(0.0), seconds(0.0), at("10:00:00"), at("10:00:00"));
+        for number in [1.0, 2.0, 3.0] {
+            assert_eq!(other(&mut time, number), later(at("10:00:00"), signed(seconds(number))));
+        }
+        time.answered(seconds(4.0), seconds(4.0), at("10:00:00"), at("10:00:04"));
+        assert_eq!(other(&mut time, 5.0), at("10:00:05"), "those before do not count any more");
+        for number in [6.0, 7.0] {
+            other(&mut time, number);
+        }
+        assert_eq!(other(&mut time, 8.0), at("11:00:00"));
+    }
+
+    #[test]
+    fn step_is_said_when_it_has_stayed() {
+        let mut time = ServerTime::default();
+        let mut next = 0;
+        let mut after = |count: u32, own: i64| {
+            answers(&mut time, next, count, own, |_| 0);
+            next += count;
+            time.step
+        };
+        assert_eq!((after(3, 0), after(4, 40), after(1, 0), after(4, 40), after(1, 40)), (0, 0, 0, 0, 1));
+        assert_eq!((after(100, 27), after(4, 23), after(1, 27), after(5, 23)), (1, 1, 1, 0), "it ends 5 s below");
+        assert_eq!((after(4, -400), after(1, -400), after(9, -298), after(9, -290)), (0, -2, -2, -1));
+        assert_eq!((after(9, 1000), after(1, 0), after(9, 0)), (3, 3, 0));
     }
 }
