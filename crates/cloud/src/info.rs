@@ -1,4 +1,4 @@
-//! What DescribeInstanceTypes says of an instance type, as plain data.
+//! An instance type as DescribeInstanceTypes describes it, as plain data.
 //!
 //! The shipped catalogue, the EC2 client and the sandbox's region all speak of instance types in these words; labels,
 //! capacity and offerings are derived from them in [`crate::resolve`].
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct InstanceTypeInfo {
     /// `m5.large`.
     pub name: String,
-    /// Whether AWS counts it among its current generations.
+    /// True if AWS counts it among its current generations.
     pub current_generation: bool,
     /// Part of the free tier.
     pub free_tier: bool,
@@ -43,7 +43,7 @@ pub struct InstanceTypeInfo {
     pub memory_mib: u64,
     /// Disks of the host, if any.
     pub storage: Option<InstanceStorage>,
-    /// What it can do with EBS.
+    /// Abilities with EBS.
     pub ebs: Ebs,
     /// Network cards and addresses.
     pub network: Network,
@@ -212,7 +212,7 @@ pub struct Accelerator {
 pub struct NeuronDevice {
     /// `Trainium`.
     pub name: String,
-    /// How many devices.
+    /// Number of devices.
     pub count: u32,
     /// Cores of each device.
     pub cores: u32,
@@ -252,12 +252,12 @@ impl InstanceTypeInfo {
         })
     }
 
-    /// What discovery asks EC2 for: hvm, and x86_64 or arm64 (karpenter-aws 3.1).
+    /// True if discovery asks EC2 for it: hvm, and x86_64 or arm64 (karpenter-aws 3.1).
     pub fn can_be_a_node(&self) -> bool {
         self.virtualization.iter().any(|v| v == "hvm") && self.kube_arch().is_some()
     }
 
-    /// How many volumes the EBS CSI driver attaches: of the shared slots of a Nitro instance the root volume, one network
+    /// Number of volumes that the EBS CSI driver attaches: of the shared slots of a Nitro instance the root volume, one network
     /// interface and the local disks are taken (EBS CSI driver, volume attachment limits).
     pub fn ebs_volumes(&self) -> u32 {
         let most = self.ebs.max_attachments;
@@ -288,9 +288,21 @@ impl InstanceTypeInfo {
         if !words.is_empty() && !words.contains("Gigabit") {
             return None;
         }
+        if let Some(gbps) = self.constant_gbps() {
+            return (gbps > 0.0).then(|| (gbps * 1000.0).round() as u64);
+        }
         let cards: Option<Vec<f64>> = self.network.cards.iter().map(|c| c.baseline_gbps).collect();
         let gbps: f64 = cards?.iter().sum();
         (gbps > 0.0).then(|| (gbps * 1000.0).round() as u64)
+    }
+
+    /// Gbps of the only card in AWS's words, where its baseline is its peak (`Up to 28.12 Gigabit` for 28.125): Karpenter's label
+    /// has them so.
+    fn constant_gbps(&self) -> Option<f64> {
+        let [card] = self.network.cards.as_slice() else { return None };
+        let constant = card.baseline_gbps.is_some() && card.baseline_gbps == card.peak_gbps;
+        let said = card.performance.strip_prefix("Up to ")?.strip_suffix(" Gigabit")?;
+        said.parse().ok().filter(|_| constant)
     }
 
     /// Is of a previous generation, or has FPGAs or media accelerators, which pods cannot request: never chosen unless asked

@@ -58,7 +58,7 @@ pub fn zones(region: &str) -> Vec<Zone> {
     offerings::region_offerings(region).zones
 }
 
-/// What a region offers, at what price. An unknown region offers what us-east-1 offers, at its prices (karpenter-aws 3.5).
+/// A region's offer, with prices. An unknown region offers what us-east-1 offers, at its prices (karpenter-aws 3.5).
 pub fn catalogue(region: &str) -> ShippedCatalogue {
     let offered = offerings::region_offerings(region);
     let types: Vec<_> = instance_types().iter().filter(|t| offered.zones_of.contains_key(&t.name)).cloned().collect();
@@ -125,7 +125,7 @@ mod tests {
 
     /// As Karpenter 1.14's reference table has them. What the table has otherwise is older there than at AWS: the bandwidth of
     /// g7.2xlarge to g7.8xlarge and i8g.metal-48xl, and the second network card of the largest i7ie and i8ge, by which they have
-    /// more bandwidth, fewer pods, and so more memory for these; for i7i.12xlarge and i8g.12xlarge it leaves 5 Mbps out.
+    /// more bandwidth, fewer pods, and so more memory for these.
     #[test]
     fn bandwidth_is_what_aws_says_of_the_whole_type() {
         let mbps = |name: &str| instance_type(name).unwrap().network_mbps();
@@ -137,6 +137,9 @@ mod tests {
             ("p4d.24xlarge", Some(400_000)),
             ("p6-b300.48xlarge", Some(6_400_000)),
             ("c8gb.large", Some(4_166)),
+            ("i7i.12xlarge", Some(28_120)),
+            ("i8g.12xlarge", Some(28_120)),
+            ("i7i.24xlarge", Some(56_250)),
             ("t3.nano", Some(32)),
             ("m4.large", None),
         ] {
