@@ -61,7 +61,7 @@ fn scenario_mistake_names_line_field_and_allowed_values() {
             "5: steps[0].at: ",
             "before `until`",
         ),
-        // What is not there.
+        // References to things that are not there.
         ("replica", step("kill: {replica: 2}"), "5: steps[0].kill.replica: ", "0 to 1, or leader"),
         ("object", step("delete: {kind: Deployment, name: inflat}"), "5: steps[0].delete.name: ", "default/inflate"),
         ("kind", step("deleteSome: {kind: StatefulSet, count: 1}"), "5: steps[0].deleteSome.kind: ", "Deployment"),
@@ -91,7 +91,7 @@ fn scenario_mistake_names_line_field_and_allowed_values() {
         ("subnet", node("zone: us-east-1f"), "5: nodes[0].zone: ", "us-east-1a, us-east-1b, us-east-1c"),
         ("label", node("labels: {team: a b}"), "5: nodes[0].labels.team: ", "digits"),
         ("taint", node("taints: [{key: a, effect: NoSchedul}]"), "5: nodes[0].taints[0].effect: ", "NoSchedule"),
-        // What EC2 has not.
+        // Types that EC2 does not have.
         (
             "no-type",
             "faults: {ec2: {insufficientCapacity: ['m5.lager/*/*']}}\n".to_owned(),
@@ -110,7 +110,7 @@ fn scenario_mistake_names_line_field_and_allowed_values() {
             "3: faults.ec2.insufficientCapacity[0]: ",
             "on-demand",
         ),
-        // What the account has not.
+        // Shares, quotas and errors that the account cannot have.
         ("share", "faults: {ec2: {soldOutShare: 90}}\n".to_owned(), "3: faults.ec2.soldOutShare: ", "0 to 1"),
         (
             "quota",
@@ -141,6 +141,48 @@ fn scenario_mistake_names_line_field_and_allowed_values() {
             "faults: {ec2: {unauthorized: [SendMessage]}}\n".to_owned(),
             "3: faults.ec2.unauthorized[0]: no replica calls SendMessage: it changes nothing",
             "ReceiveMessage",
+        ),
+        (
+            "queue-lost-somehow",
+            "faults: {sqs: {lost: {how: gone}}}\n".to_owned(),
+            "3: faults.sqs.lost.how: \"gone\" is no way to lose a queue",
+            "deleted, denied, keyDenied",
+        ),
+        (
+            "queue-lost-after-the-end",
+            "until: 5m\nfaults: {sqs: {lost: {how: denied, after: 5m}}}\n".to_owned(),
+            "4: faults.sqs.lost.after: is not before the end: it changes nothing",
+            "until",
+        ),
+        (
+            "queue-lost-for-no-time",
+            "faults: {sqs: {lost: {how: deleted, for: 0s}}}\n".to_owned(),
+            "3: faults.sqs.lost.for: is no time: it changes nothing",
+            "more than 0",
+        ),
+        (
+            "queue-lost-that-is-not-there",
+            "settings: {INTERRUPTION_QUEUE: absent}\nfaults: {sqs: {lost: {how: deleted}}}\n".to_owned(),
+            "4: faults.sqs.lost.how: replicas read the queue \"absent\", which is not there: it changes nothing",
+            "the cluster's name",
+        ),
+        (
+            "queue-lost-that-nobody-reads",
+            "settings: {INTERRUPTION_QUEUE: ''}\nfaults: {sqs: {lost: {how: deleted}}}\n".to_owned(),
+            "4: faults.sqs.lost.how: no replica reads a queue, as INTERRUPTION_QUEUE is empty: it changes nothing",
+            "INTERRUPTION_QUEUE",
+        ),
+        (
+            "queue-errors-that-nobody-meets",
+            "settings: {INTERRUPTION_QUEUE: ''}\nfaults: {sqs: {errorRate: 0.1}}\n".to_owned(),
+            "4: faults.sqs.errorRate: no replica reads a queue",
+            "INTERRUPTION_QUEUE",
+        ),
+        (
+            "queue-unauthorized-that-nobody-reads",
+            "settings: {INTERRUPTION_QUEUE: ''}\nfaults: {ec2: {unauthorized: [ReceiveMessage]}}\n".to_owned(),
+            "4: faults.ec2.unauthorized[0]: no replica reads a queue",
+            "INTERRUPTION_QUEUE",
         ),
         (
             "error-of-no-call",

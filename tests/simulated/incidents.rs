@@ -11,21 +11,21 @@ use common::{root, write};
 use played::{Played, at, manifests, play_over};
 use serde_json::Value;
 
-/// Where the texts stand.
+/// Page with the texts.
 const BOOK: &str = "docs/guide/run-books.md";
 /// Between these headings.
 const SECTION: (&str, &str) = ("## The usual incidents\n", "\n## The control plane itself");
 /// An event comes within so many seconds of its cause: a minute, and what a look takes.
 const SOON: f64 = 62.0;
 
-/// What goes wrong, and whose event says so.
+/// An incident, and the event that says so.
 struct Incident {
     /// In the run-book.
     title: &'static str,
     name: &'static str,
     manifests: String,
     scenario: String,
-    /// When the cause is there.
+    /// Seconds at which the cause is there.
     cause: fn(&Played) -> f64,
     /// The kind of the object whose event it is, and the event's reason.
     at: (&'static str, &'static str),
@@ -44,7 +44,7 @@ fn changed(from: &str, to: &str) -> String {
     all.replace(from, to)
 }
 
-/// What the class or the pool asks for cannot be had.
+/// Incidents of a class or a pool that asks for something that cannot be had.
 fn of_objects() -> Vec<Incident> {
     let unschedulable = |title, name, manifests, words| Incident {
         title,
@@ -77,7 +77,7 @@ fn of_objects() -> Vec<Incident> {
     ]
 }
 
-/// What EC2 refuses.
+/// Incidents of EC2's refusals.
 fn of_ec2() -> Vec<Incident> {
     let refused = |title, name, manifests, faults: &str, words| Incident {
         title,
@@ -114,7 +114,7 @@ fn of_ec2() -> Vec<Incident> {
     ]
 }
 
-/// What keeps nodes from being used, or from going.
+/// Incidents that keep nodes from being used, or from going.
 fn of_nodes() -> Vec<Incident> {
     let budget = "---\napiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web, namespace: default}\nspec: {maxUnavailable: 0, selector: {matchLabels: {app: web}}}\n";
     let taint = "faults: {nodes: {taintOnJoin: {key: agent.example.com/not-ready, effect: NoSchedule}}}\n";
@@ -149,7 +149,7 @@ fn of_nodes() -> Vec<Incident> {
     ]
 }
 
-/// When our finalizer was taken off the Node.
+/// Seconds at which our finalizer was taken off the Node.
 fn when_released(played: &Played) -> f64 {
     let writes = played.seen("api", &[("resource", "nodes")]);
     let last =
@@ -183,6 +183,62 @@ metadata: {{name: data, namespace: default}}
 spec: {{accessModes: [ReadWriteOnce], storageClassName: '', volumeName: data, resources: {{requests: {{storage: 10Gi}}}}}}
 "
     )
+}
+
+/// The Pod that the leader runs in, and its place on a node that is there from the beginning.
+const OWN_POD: &str = "---
+apiVersion: v1
+kind: Pod
+metadata: {name: dovetail-0, namespace: kube-system}
+spec:
+  nodeSelector: {role: system}
+  tolerations: [{key: role, operator: Exists}]
+  containers: [{name: controller, image: dovetail, resources: {requests: {cpu: 100m, memory: 128Mi}}}]
+";
+const OWN_NODE: &str = "nodes:
+  - instanceType: m5.large
+    zone: ca-west-1a
+    labels: {role: system}
+    taints: [{key: role, value: system, effect: NoSchedule}]
+";
+
+/// Losses of the leader's queue, and of its time.
+fn of_the_leader() -> Vec<Incident> {
+    let spot = changed("values: [on-demand]", "values: [spot]");
+    let lost = |title, name, how: &str, kind: &'static str, words: &'static [&'static str]| Incident {
+        title,
+        name,
+        manifests: format!("{spot}{OWN_POD}"),
+        scenario: format!("{OWN_NODE}faults: {{sqs: {{lost: {{how: {how}, after: 3m}}}}}}\n"),
+        cause: |_| 180.0,
+        at: (kind, "InterruptionsNotHeard"),
+        words,
+    };
+    vec![
+        lost(
+            "The controller may not read the interruption queue (at its own Pod)",
+            "queue-denied",
+            "denied",
+            "Pod",
+            &["AccessDenied", "allow sqs:GetQueueUrl, sqs:ReceiveMessage"],
+        ),
+        lost(
+            "The interruption queue is deleted",
+            "queue-deleted",
+            "deleted",
+            "NodePool",
+            &["NonExistentQueue", "queue demo", "deploy the stack again"],
+        ),
+        Incident {
+            title: "The leader's clock is wrong",
+            name: "clock",
+            manifests: manifests(1),
+            scenario: "clocks: [{jumps: [{at: 3m, by: 10m}]}]\n".to_owned(),
+            cause: |_| 180.0,
+            at: ("NodePool", "ClockSkewed"),
+            words: &["dovetail-0", "more than 5 min ahead of the API server's clock", "chrony"],
+        },
+    ]
 }
 
 impl Incident {
@@ -248,7 +304,8 @@ fn plain(message: &str) -> String {
 
 #[test]
 fn usual_incidents_name_cause_and_remedy_within_a_minute() {
-    let incidents: Vec<Incident> = [of_objects(), of_ec2(), of_nodes()].into_iter().flatten().collect();
+    let incidents: Vec<Incident> =
+        [of_objects(), of_ec2(), of_nodes(), of_the_leader()].into_iter().flatten().collect();
     // The runs do not know each other.
     let played: Vec<String> = std::thread::scope(|scope| {
         let runs: Vec<_> = incidents.iter().map(|one| scope.spawn(|| one.reported(&one.play()))).collect();

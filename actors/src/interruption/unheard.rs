@@ -98,6 +98,7 @@ impl Interruption {
         }
         let queue = &self.env.settings.interruption_queue;
         let said: String = error.message().chars().take(LONGEST_WORDS).collect();
+        let said = said.trim_end_matches(['.', ' ']);
         let (call, code) = (error.call(), error.name().to_owned());
         let words = format!("as {call} of the queue {queue} fails ({code}): {said}");
         if self.unheard.lost.as_ref().is_none_or(|lost| lost.code != code) {
@@ -177,8 +178,9 @@ impl Interruption {
         let found = unheard::unheard(claims, snapshot.pools.values().map(|pool| &**pool));
         self.unheard.nodes = found.nodes;
         let why = lost.map_or("as INTERRUPTION_QUEUE is not set", |lost| lost.words.as_str());
-        let message = format!("Spot nodes end without a warning to their pods, {why}");
         let (now, code) = (self.env.now(), lost.map(|lost| lost.code.clone()).unwrap_or_default());
+        let remedy = unheard::remedy(&code);
+        let message = format!("Spot nodes end without a warning to their pods, {why}; to end that, {remedy}");
         for (name, pool) in snapshot.pools.iter() {
             let uses_spot = found.pools.contains(name);
             if uses_spot && self.unheard.is_due(name, &code, now) {

@@ -1,4 +1,4 @@
-//! What goes wrong, and how often.
+//! Faults, and their rates.
 //!
 //! One set of faults for the whole sandbox, shared by the API server and the region and changed at run time by the
 //! steps of a scenario. Each service draws from a generator of its own, so that one more call to EC2 does not
@@ -22,9 +22,11 @@ pub use crate::node_faults::{
 
 pub use account::{InjectedError, error_of_offering};
 use settings::Rates;
-pub use settings::{ApiServerFaults, Ec2Faults, FaultSettings, SchedulerFaults, SpotRise, SqsFaults};
+pub use settings::{
+    ApiServerFaults, Ec2Faults, FaultSettings, QueueLoss, QueueLost, SchedulerFaults, SpotRise, SqsFaults,
+};
 
-/// Whom a request goes to.
+/// The service that a request goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Service {
@@ -36,7 +38,7 @@ pub enum Service {
     Sqs,
 }
 
-/// Which way a partition cuts, seen from the replica.
+/// Direction that a partition cuts, seen from the replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -44,11 +46,11 @@ pub enum Direction {
     In,
     /// Requests do not get out; nothing is done.
     Out,
-    /// Neither.
+    /// Neither requests nor answers get through.
     Both,
 }
 
-/// What happens to a request.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestOutcome {
     /// It is served.
@@ -74,13 +76,13 @@ pub enum RequestOutcome {
 /// The fate of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestFate {
-    /// What is added to the time that it takes.
+    /// Time added to what the request takes.
     pub latency: Duration,
-    /// What becomes of it.
+    /// Outcome of the request.
     pub outcome: RequestOutcome,
 }
 
-/// How the time that a request takes falls on its way.
+/// Parts of the time that a request takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
     /// On its way to the server: it ends with its sender.
@@ -112,17 +114,17 @@ struct State {
     lag: fastrand::Rng,
     duplicate: fastrand::Rng,
     ways: fastrand::Rng,
-    /// Until when the API server is down.
+    /// Time until which the API server is down.
     down: Option<Instant>,
-    /// How late watches are told.
+    /// Delay with which changes reach watches.
     watches_late: Duration,
-    /// Whether marked objects come to replicas as nothing can read them.
+    /// True if marked objects come to replicas as nothing can read them.
     spoils: bool,
     /// Replicas whose writes are held on their way: how long, and until when those that are sent.
     held: BTreeMap<u32, (Duration, Option<Instant>)>,
     partitions: BTreeMap<u32, BTreeMap<Service, Direction>>,
     zones_down: BTreeSet<String>,
-    /// When faults were put in force, where nodes' end some time.
+    /// Time at which faults were put in force.
     begun: Option<Instant>,
 }
 
@@ -157,16 +159,24 @@ impl FaultsInForce {
     /// Puts other settings in force.
     pub fn set(&self, settings: FaultSettings) {
         let mut state = self.lock();
-        state.begun = settings.nodes.lasts.is_some().then(Instant::now);
+        state.begun = Some(Instant::now());
         state.settings = settings;
     }
 
-    /// What goes wrong with nodes now.
+    /// Faults of nodes now.
     pub fn nodes(&self) -> NodeFaults {
         let state = self.lock();
         let nodes = &state.settings.nodes;
         let over = nodes.lasts.zip(state.begun).is_some_and(|(lasts, begun)| begun.elapsed() >= lasts);
         if over { NodeFaults::default() } else { nodes.clone() }
+    }
+
+    /// The way in which the interruption queue is lost now, if it is.
+    pub fn queue_lost(&self) -> Option<QueueLoss> {
+        let state = self.lock();
+        let lost = state.settings.sqs.lost?;
+        let since = state.begun?.elapsed().checked_sub(lost.after)?;
+        lost.lasts.is_none_or(|lasts| since < lasts).then_some(lost.how)
     }
 
     /// Changes the settings in force.
@@ -194,18 +204,18 @@ impl FaultsInForce {
         self.lock().partitions.get(&replica?)?.get(&service).copied()
     }
 
-    /// What a replica writes from now on, for so long or until others are held, is held on its way to the API server by `by`.
+    /// Holds the replica's writes by `by` on their way to the API server, from now on for `duration` or until the next change.
     pub fn hold_writes(&self, replica: u32, by: Duration, duration: Option<Duration>) {
         let until = duration.map(|duration| Instant::now() + duration);
         self.lock().held.insert(replica, (by, until));
     }
 
-    /// What a replica writes from now on is not held any more; what is held stays held.
+    /// Ends the holding of the replica's later writes; writes that are held stay held.
     pub fn hold_no_longer(&self, replica: u32) {
         self.lock().held.remove(&replica);
     }
 
-    /// How long what a replica writes now is held, if it is.
+    /// Time for which the replica's writes are held now, if they are.
     pub fn writes_held(&self, replica: Option<u32>) -> Option<Duration> {
         let (by, until) = *self.lock().held.get(&replica?)?;
         until.is_none_or(|until| Instant::now() < until).then_some(by)
@@ -221,7 +231,7 @@ impl FaultsInForce {
         }
     }
 
-    /// Whether a zone is down.
+    /// True if a zone is down.
     pub fn zone_is_down(&self, zone: &str) -> bool {
         self.lock().zones_down.contains(zone)
     }
@@ -232,7 +242,7 @@ impl FaultsInForce {
         state.down = Some(state.down.map_or(until, |other| other.max(until)));
     }
 
-    /// Until when the API server is down, if it is.
+    /// Time until which the API server is down, if it is.
     pub fn down(&self) -> Option<Instant> {
         self.lock().down.filter(|until| Instant::now() < *until)
     }
@@ -242,7 +252,7 @@ impl FaultsInForce {
         self.lock().watches_late = by;
     }
 
-    /// How late watches get changes.
+    /// Delay with which changes reach watches.
     pub fn watches_late(&self) -> Duration {
         self.lock().watches_late
     }
@@ -252,7 +262,7 @@ impl FaultsInForce {
         self.lock().spoils = true;
     }
 
-    /// Whether they do.
+    /// True if marked objects come to replicas as nothing can read them.
     pub fn spoils(&self) -> bool {
         self.lock().spoils
     }
@@ -282,7 +292,7 @@ impl FaultsInForce {
         RequestFate { latency, outcome }
     }
 
-    /// Whether EC2 is out of a type in a zone at a capacity type (`spot` or `on-demand`).
+    /// True if EC2 is out of a type in a zone at a capacity type (`spot` or `on-demand`).
     pub fn sold_out(&self, instance_type: &str, zone: &str, capacity_type: &str) -> bool {
         let state = self.lock();
         let globs = &state.settings.ec2.insufficient_capacity;
@@ -302,12 +312,12 @@ impl FaultsInForce {
         ours.map(|(node, _, _)| node).collect()
     }
 
-    /// How many times its first spot price a type costs so long after the beginning.
+    /// Spot price of a type at `after` since the beginning, as a multiple of its first.
     pub fn spot_factor(&self, instance_type: &str, after: Duration) -> f64 {
         self.lock().settings.ec2.spot_rise.as_ref().map_or(1.0, |rise| rise.factor(instance_type, after))
     }
 
-    /// How long a call to EC2 takes beside what every call takes.
+    /// Time that a call to EC2 takes beyond the usual.
     pub fn slowness_of(&self, action: &str) -> Duration {
         if action == "DescribeSpotPriceHistory" { self.lock().settings.ec2.slow_spot_history } else { Duration::ZERO }
     }

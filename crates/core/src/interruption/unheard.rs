@@ -1,4 +1,4 @@
-//! Spot capacity without a queue to hear its interruptions by.
+//! Spot capacity without a queue from which its interruptions are heard.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use dovetail_api::v1::{NodeClaim, NodePool, NodeSelectorOperator};
 /// Nodes and pools whose interruptions are not received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unheard {
-    /// How many nodes are spot.
+    /// Number of spot nodes.
     pub nodes: usize,
     /// Names of pools that have such a node, or that name spot among their capacity types.
     pub pools: BTreeSet<String>,
 }
 
-/// What of the cluster uses spot.
+/// The nodes and pools of the cluster that use spot.
 #[must_use]
 pub fn unheard<'a>(claims: impl Iterator<Item = &'a NodeClaim>, pools: impl Iterator<Item = &'a NodePool>) -> Unheard {
     let mut found = Unheard::default();
@@ -37,4 +37,45 @@ pub fn unheard<'a>(claims: impl Iterator<Item = &'a NodeClaim>, pools: impl Iter
         }
     }
     found
+}
+
+/// The remedy for a queue whose calls fail by an error of that name; an empty name stands for a queue that is not set.
+#[must_use]
+pub fn remedy(error: &str) -> &'static str {
+    match error {
+        "" => "set INTERRUPTION_QUEUE to the name of the stack's queue",
+        "NonExistentQueue" | "QueueDoesNotExist" => {
+            "deploy the stack again, or set INTERRUPTION_QUEUE to the name of a queue of this region and account"
+        }
+        _ if error.starts_with("KMS") || error.starts_with("Kms") => {
+            "allow kms:Decrypt with the queue's key in the controller's policy and the key's"
+        }
+        "TimedOut" | "ConnectionLost" => "give the controller a way to SQS: an endpoint of the VPC, the NetworkPolicy",
+        _ if error.contains("Denied") || error == "UnauthorizedOperation" => {
+            "allow sqs:GetQueueUrl, sqs:ReceiveMessage and sqs:DeleteMessage in the controller's policy and the queue's"
+        }
+        _ => "mend what SQS names; docs/observability.md has the usual errors at DovetailInterruptionsNotHeard",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_lose_a_queue_has_its_remedy() {
+        for (error, word) in [
+            ("", "INTERRUPTION_QUEUE"),
+            ("NonExistentQueue", "deploy the stack"),
+            ("QueueDoesNotExist", "INTERRUPTION_QUEUE"),
+            ("AccessDenied", "sqs:ReceiveMessage"),
+            ("AccessDeniedException", "sqs:ReceiveMessage"),
+            ("KMS.AccessDeniedException", "kms:Decrypt"),
+            ("KmsDisabled", "kms:Decrypt"),
+            ("TimedOut", "endpoint"),
+            ("SomethingNew", "DovetailInterruptionsNotHeard"),
+        ] {
+            assert!(remedy(error).contains(word), "{error}");
+        }
+    }
 }

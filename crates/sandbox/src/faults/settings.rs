@@ -1,4 +1,4 @@
-//! What goes wrong and how often, as a scenario or a request writes it.
+//! Faults and their rates, as a scenario or a request writes them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,15 +43,15 @@ pub struct Ec2Faults {
     pub insufficient_capacity: Vec<String>,
     /// The share of offerings, 0 to 1, that are sold out: the same ones each time, drawn from the region's seed.
     pub sold_out_share: f64,
-    /// How many vCPUs may run, by `group/capacityType`, `Standard/on-demand`.
+    /// Most vCPUs that may run, by `group/capacityType`, `Standard/on-demand`.
     pub vcpu_quotas: BTreeMap<String, u32>,
-    /// How many addresses the subnet of a zone has for instances, by zone.
+    /// Number of addresses that the subnet of a zone has for instances, by zone.
     pub subnet_addresses: BTreeMap<String, u32>,
     /// Actions that policies do not allow, `CreateFleet`; `RunInstances` is denied within a fleet.
     pub unauthorized: Vec<String>,
-    /// Whether the account has no service-linked role for spot, and none may be created.
+    /// True if the account has no service-linked role for spot, and none may be created.
     pub no_spot_role: bool,
-    /// Whether requests beyond EC2's documented token buckets are refused.
+    /// True to refuse requests beyond EC2's documented token buckets.
     pub request_limits: bool,
     /// The share of fleets, 0 to 1, that are answered with neither an instance nor an error, and launch nothing.
     pub silent_fleets: f64,
@@ -59,12 +59,12 @@ pub struct Ec2Faults {
     pub untold_fleets: f64,
     /// Errors by their codes.
     pub errors: Vec<InjectedError>,
-    /// Whether DescribeInstances answers without any instance unless it is asked for ids.
+    /// True to answer DescribeInstances without any instance unless it is asked for ids.
     pub empty_lists: bool,
-    /// How long at most a new instance or tag stays unseen by describes; each draws its own lag. None by default.
+    /// Longest time that a new instance or tag stays unseen by describes; each draws its own lag. None by default.
     #[serde(with = "duration")]
     pub consistency_lag: Duration,
-    /// How long DescribeSpotPriceHistory takes, each of its pages.
+    /// Time that each page of DescribeSpotPriceHistory takes.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub slow_spot_history: Duration,
     /// Spot prices that rise.
@@ -80,15 +80,15 @@ pub struct SpotRise {
     /// Globs of the instance types; all where there are none.
     #[serde(default)]
     pub types: Vec<String>,
-    /// How many times their first price they cost in the end.
+    /// Price in the end, as a multiple of the first.
     pub times: f64,
-    /// How long that takes.
+    /// Time in which prices rise so far.
     #[serde(with = "duration")]
     pub within: Duration,
 }
 
 impl SpotRise {
-    /// How many times its first price a type costs so long after the beginning.
+    /// Price of a type at `after` since the beginning, as a multiple of its first.
     pub fn factor(&self, instance_type: &str, after: Duration) -> f64 {
         let rises = self.types.is_empty() || self.types.iter().any(|glob| glob_matches(glob, instance_type));
         let part = if self.within.is_zero() { 1.0 } else { after.as_secs_f64() / self.within.as_secs_f64() };
@@ -104,6 +104,48 @@ pub struct SqsFaults {
     pub error_rate: f64,
     /// The share of messages, 0 to 1, that are delivered twice.
     pub duplicate_rate: f64,
+    /// The interruption queue is lost for a while.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<QueueLost>,
+}
+
+/// See [`SqsFaults::lost`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct QueueLost {
+    /// In which way.
+    pub how: QueueLoss,
+    /// Time from the beginning until then.
+    #[serde(with = "duration")]
+    pub after: Duration,
+    /// Time that it lasts; for ever where it does not say.
+    pub lasts: Option<Duration>,
+}
+
+/// Ways in which a queue is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum QueueLoss {
+    /// It is deleted, with its messages; one of its name that comes back is empty.
+    Deleted,
+    /// No policy allows the replicas any of its actions.
+    Denied,
+    /// The replicas may not use the key that its messages are encrypted with.
+    KeyDenied,
+}
+
+impl QueueLoss {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Deleted, Self::Denied, Self::KeyDenied];
+
+    /// Its name in a scenario.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Deleted => "deleted",
+            Self::Denied => "denied",
+            Self::KeyDenied => "keyDenied",
+        }
+    }
 }
 
 /// `faults.scheduler` of a scenario.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use common::{ec2, json, prepare, query, region, region_and_log, subnet, text, texts};
-use dovetail_sandbox::faults::{Direction, Service};
+use dovetail_sandbox::faults::{Direction, QueueLoss, QueueLost, Service};
 use dovetail_sandbox::region::{CapacityType, ConnectionLost, InstanceState, Placement, Region, RegionError};
 use serde_json::json;
 
@@ -294,6 +294,35 @@ async fn a_partition_from_the_queue_leaves_ec2_reachable() {
     assert!(response.extensions().get::<ConnectionLost>().is_some());
     assert!(started.elapsed() >= Duration::from_secs(60));
     assert_eq!(ec2(&region, "Action=DescribeVpcs").await.0, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_queue_answers_by_its_error_until_it_is_back() {
+    let region = region(1);
+    let url = json(&region, "AmazonSQS.GetQueueUrl", json!({"QueueName": "demo"})).await.1["QueueUrl"].clone();
+    let receive =
+        async || json(&region, "AmazonSQS.ReceiveMessage", json!({"QueueUrl": url, "WaitTimeSeconds": 0})).await;
+    for (how, code, warnings) in [
+        (QueueLoss::Denied, "AccessDenied", 1),
+        (QueueLoss::KeyDenied, "KMS.AccessDeniedException", 1),
+        (QueueLoss::Deleted, "QueueDoesNotExist", 0),
+    ] {
+        let mut settings = region.faults().settings();
+        settings.sqs.lost =
+            Some(QueueLost { how, after: Duration::from_secs(10), lasts: Some(Duration::from_secs(60)) });
+        region.faults().set(settings);
+        assert_eq!(receive().await, (200, json!({})), "{code}: not yet");
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        region.deliver("a warning");
+        let (status, answer) = receive().await;
+        assert!((400..500).contains(&status), "{code}: {status}");
+        assert_eq!(answer["__type"], format!("com.amazonaws.sqs#{code}"));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let (status, answer) = receive().await;
+        assert_eq!((status, answer["Messages"].as_array().map_or(0, Vec::len)), (200, warnings), "{code}: it is back");
+        let receipt = answer["Messages"][0]["ReceiptHandle"].clone();
+        json(&region, "AmazonSQS.DeleteMessage", json!({"QueueUrl": url, "ReceiptHandle": receipt})).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -89,6 +89,8 @@ impl Checker<'_> {
         } else if !called.contains(&name) {
             let what = format!("{name:?} is no action that the region carries out");
             self.mistake(field, action, what, called.join(", "));
+        } else {
+            self.calls_for_queue(field, action);
         }
     }
 

@@ -9,7 +9,7 @@ use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_cloud::shipped;
 use dovetail_input::Mistake;
 use dovetail_sandbox::cluster::NodesBeforehand;
-use dovetail_sandbox::faults::{ApiServerFaults, Ec2Faults, FaultSettings, SchedulerFaults, SqsFaults, glob_matches};
+use dovetail_sandbox::faults::{ApiServerFaults, Ec2Faults, FaultSettings, SchedulerFaults, glob_matches};
 use dovetail_sandbox::region::{AccountCapacityReservation, AccountPlacementGroup};
 use serde_saphyr::Spanned;
 
@@ -62,7 +62,10 @@ pub struct Checked {
 
 /// Looks at everything; all mistakes come together.
 pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
-    let mut checker = Checker { path, replicas: 1, mistakes: Vec::new() };
+    let cluster = scenario.cluster_name.value.as_str();
+    // As its stack names it, unless the settings say otherwise.
+    let queue = scenario.settings.get("INTERRUPTION_QUEUE").map_or(cluster, |name| name.value.as_str());
+    let mut checker = Checker { path, cluster, queue, replicas: 1, mistakes: Vec::new() };
     checker.replicas = checker.count_replicas(scenario.replicas.as_ref());
     let catalogue = checker.catalogue(&scenario.region, &scenario.instance_types);
     let until = checker.until(scenario);
@@ -74,7 +77,7 @@ pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
         replicas: checker.replicas,
         apply: scenario.apply.iter().filter_map(|file| checker.file("apply", file)).collect(),
         steps: checker.steps(&scenario.steps, until, catalogue.as_deref()),
-        faults: checker.faults(&scenario.faults, catalogue.as_deref()),
+        faults: checker.faults(&scenario.faults, until, catalogue.as_deref()),
         panics_for: checker.pod_globs(&scenario.faults.packing.panics_for),
         claims_deleted: checker.claims_deleted(&scenario.faults.node_claims),
         settings: settings(scenario),
@@ -106,6 +109,10 @@ fn settings(scenario: &Scenario) -> BTreeMap<String, String> {
 /// Collects mistakes on its way through a scenario.
 pub(super) struct Checker<'a> {
     pub(super) path: &'a str,
+    /// The cluster's name, which its queue has too.
+    pub(super) cluster: &'a str,
+    /// Name of the queue that replicas read; empty where they read none.
+    pub(super) queue: &'a str,
     /// Number of replicas.
     pub(super) replicas: u32,
     pub(super) mistakes: Vec<Mistake>,
@@ -273,7 +280,12 @@ impl Checker<'_> {
         }
     }
 
-    fn faults(&mut self, faults: &scenario::Faults, catalogue: Option<&RegionCatalogue>) -> FaultSettings {
+    fn faults(
+        &mut self,
+        faults: &scenario::Faults,
+        until: Duration,
+        catalogue: Option<&RegionCatalogue>,
+    ) -> FaultSettings {
         let (api, ec2) = (&faults.api_server, &faults.ec2);
         FaultSettings {
             api_server: ApiServerFaults {
@@ -292,17 +304,14 @@ impl Checker<'_> {
                 spot_rise: ec2.spot_rise.as_ref().map(|rise| self.spot_rise(rise, catalogue)),
                 ..self.account_faults(ec2, catalogue)
             },
-            sqs: SqsFaults {
-                duplicate_rate: self.rate("faults.sqs.duplicateRate", faults.sqs.duplicate_rate.as_ref()),
-                error_rate: self.rate("faults.sqs.errorRate", faults.sqs.error_rate.as_ref()),
-            },
+            sqs: self.queue_faults(&faults.sqs, until),
             scheduler: SchedulerFaults { refuses: self.places(&faults.scheduler.refuses) },
             nodes: self.node_faults(&faults.nodes, catalogue),
         }
     }
 
     /// A time that is none where it is not said.
-    fn span(&mut self, field: &str, text: Option<&Spanned<String>>) -> Duration {
+    pub(super) fn span(&mut self, field: &str, text: Option<&Spanned<String>>) -> Duration {
         text.and_then(|text| self.collect(duration(self.path, field, text))).unwrap_or_default()
     }
 

@@ -149,6 +149,21 @@ pub struct ScenarioSqsFaults {
     pub duplicate_rate: Option<Spanned<f64>>,
     /// Share of requests that fail, 0 to 1.
     pub error_rate: Option<Spanned<f64>>,
+    /// The interruption queue is lost.
+    pub lost: Option<ScenarioQueueLost>,
+}
+
+/// A queue that is lost.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScenarioQueueLost {
+    /// deleted, denied or keyDenied.
+    pub how: Spanned<String>,
+    /// Time from the beginning until then; none without it.
+    pub after: Option<Spanned<String>>,
+    /// Time that it lasts; for ever without it.
+    #[serde(rename = "for")]
+    pub lasts: Option<Spanned<String>>,
 }
 
 /// Faults of packing.

@@ -9,6 +9,7 @@ pub(crate) mod idle;
 mod market;
 pub(crate) mod names;
 mod node_faults;
+mod queue_faults;
 mod reading;
 mod step;
 pub(crate) mod steps;
@@ -95,7 +96,7 @@ pub struct ScenarioCapacityReservation {
     pub zone: Spanned<String>,
     /// Number of instances that it has.
     pub count: u32,
-    /// By which classes select it.
+    /// Tags by which classes select it.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
     /// `default`, `capacity-block` or `interruptible`.
@@ -111,7 +112,7 @@ pub struct ScenarioCapacityReservation {
 pub struct ScenarioPlacementGroup {
     /// Its id, `pg-…`.
     pub id: Spanned<String>,
-    /// By which classes select it, too.
+    /// Name by which classes select it, too.
     pub name: Spanned<String>,
     /// `cluster`, `partition` or `spread`.
     pub strategy: Spanned<String>,
@@ -138,7 +139,7 @@ pub struct WrongClock {
 pub struct ClockJump {
     /// After the start of the run.
     pub at: Spanned<String>,
-    /// By how much, `-10m`.
+    /// Change of wall time, `-10m`.
     pub by: Spanned<String>,
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::faults::QueueLoss;
 use crate::region::config::ACCOUNT;
 use crate::region::{Cx, ids};
 
@@ -40,6 +41,9 @@ pub(crate) fn announce(cx: &mut Cx<'_>, instance: &str, detail_type: &str, detai
 pub(crate) fn deliver(cx: &mut Cx<'_>, body: &str) {
     let copies = if cx.faults.duplicates_message() { 2 } else { 1 };
     let name = cx.config.queue_name();
+    if cx.faults.queue_lost() == Some(QueueLoss::Deleted) {
+        return cx.state.queues.empty(&name);
+    }
     for _ in 0..copies {
         if let Some(queue) = cx.state.queues.get_mut(&name) {
             queue.send(body.to_owned(), cx.now, cx.wall);

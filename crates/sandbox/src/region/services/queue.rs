@@ -12,7 +12,7 @@ use crate::region::ids;
 /// SQS's default, and what a new queue gets.
 const DEFAULT_VISIBILITY: Duration = Duration::from_secs(30);
 const DEFAULT_RETENTION: Duration = Duration::from_secs(4 * 24 * 3600);
-/// What Karpenter's CloudFormation template sets for the interruption queue.
+/// Retention that Karpenter's CloudFormation template sets for the interruption queue.
 const INTERRUPTION_RETENTION: Duration = Duration::from_secs(300);
 
 /// A message in a queue.
@@ -90,7 +90,7 @@ impl SqsQueue {
         received
     }
 
-    /// When the next hidden message becomes visible.
+    /// Time at which the next hidden message becomes visible.
     pub fn next_visible(&self) -> Option<Duration> {
         self.messages.values().map(|message| message.visible_at).min()
     }
@@ -120,7 +120,7 @@ impl SqsQueue {
         self.messages.iter().find(|(_, message)| known(message)).map(|(number, _)| *number)
     }
 
-    /// How many messages are visible, and how many are received and not deleted.
+    /// Number of visible messages, and of those received and not deleted.
     pub fn counts(&self, now: Duration) -> (usize, usize) {
         let visible = self.messages.values().filter(|m| m.visible_at <= now).count();
         (visible, self.messages.len() - visible)
@@ -155,12 +155,19 @@ impl Queues {
         }
     }
 
+    /// Drops the messages of a queue: it was deleted.
+    pub fn empty(&mut self, name: &str) {
+        if let Some(queue) = self.by_name.get_mut(name) {
+            queue.messages.clear();
+        }
+    }
+
     /// The queue of that name.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut SqsQueue> {
         self.by_name.get_mut(name)
     }
 
-    /// Whether something became visible since this was last asked.
+    /// True if something became visible since the last call.
     pub fn take_arrived(&mut self) -> bool {
         // Every queue's mark is taken, also after one was found.
         let marks = self.by_name.values_mut().map(|queue| std::mem::take(&mut queue.arrived));

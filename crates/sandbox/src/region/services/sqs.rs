@@ -6,6 +6,7 @@ use std::time::Duration;
 use md5::{Digest as _, Md5};
 use serde_json::{Map, Value, json};
 
+use crate::faults::QueueLoss;
 use crate::region::config::ACCOUNT;
 use crate::region::services::queue::{Message, SqsQueue};
 use crate::region::wire::error::AwsError;
@@ -15,6 +16,7 @@ type Notes = Vec<(&'static str, Value)>;
 
 /// Carries out an action of SQS other than ReceiveMessage.
 pub(crate) fn act(cx: &mut Cx<'_>, action: &str, body: &Value) -> Result<Value, AwsError> {
+    check_lost(cx, action, body)?;
     match action {
         "GetQueueUrl" => {
             let name = required(body, "QueueName")?;
@@ -47,6 +49,7 @@ pub(crate) async fn receive(region: &Region, body: &Value) -> Result<(Value, Not
         let (messages, next_in) = region.with(|cx| {
             let now = cx.now;
             let wall = cx.wall;
+            check_lost(cx, "ReceiveMessage", body)?;
             let queue = addressed(cx, body)?;
             let hide = number(body, "VisibilityTimeout", queue.visibility.as_secs(), 0..=43_200)?;
             let most = usize::try_from(most).unwrap_or(usize::MAX);
@@ -178,14 +181,47 @@ fn url(cx: &Cx<'_>, name: &str) -> String {
     format!("https://sqs.{}.amazonaws.com{suffix}/{ACCOUNT}/{name}", cx.config.region)
 }
 
+/// The error by which the interruption queue answers while it is lost.
+fn check_lost(cx: &mut Cx<'_>, action: &str, body: &Value) -> Result<(), AwsError> {
+    let text = |field: &str| body.get(field).and_then(Value::as_str);
+    let asked = text("QueueName").or_else(|| text("QueueUrl")?.rsplit('/').next());
+    let (config, name) = (cx.config, cx.config.queue_name());
+    let Some(how) = cx.faults.queue_lost().filter(|_| asked == Some(&*name)) else { return Ok(()) };
+    let (partition, region) = (config.partition(), &config.region);
+    let denied = |code: &str, allowed: &str, resource: &str| {
+        let role = format!("arn:{partition}:sts::{ACCOUNT}:assumed-role/KarpenterControllerRole/dovetail");
+        let message = format!(
+            "User: {role} is not authorized to perform: {allowed} on resource: arn:{partition}:{resource} because no identity-based policy allows the {allowed} action"
+        );
+        Err(AwsError::new(code, message).with_status(403))
+    };
+    match how {
+        QueueLoss::Deleted => {
+            cx.state.queues.empty(&name);
+            Err(no_such_queue())
+        }
+        QueueLoss::Denied => {
+            let allowed = format!("sqs:{}", action.to_lowercase());
+            denied("AccessDenied", &allowed, &format!("sqs:{region}:{ACCOUNT}:{name}"))
+        }
+        QueueLoss::KeyDenied if action == "ReceiveMessage" => {
+            denied("KMS.AccessDeniedException", "kms:Decrypt", &format!("kms:{region}:{ACCOUNT}:key/interruptions"))
+        }
+        QueueLoss::KeyDenied => Ok(()),
+    }
+}
+
 fn addressed<'a>(cx: &'a mut Cx<'_>, body: &Value) -> Result<&'a mut SqsQueue, AwsError> {
     let url = required(body, "QueueUrl")?;
     named(cx, url.rsplit('/').next().unwrap_or(url))
 }
 
 fn named<'a>(cx: &'a mut Cx<'_>, name: &str) -> Result<&'a mut SqsQueue, AwsError> {
-    let missing = || AwsError::new("QueueDoesNotExist", "The specified queue does not exist.");
-    cx.state.queues.get_mut(name).ok_or_else(missing)
+    cx.state.queues.get_mut(name).ok_or_else(no_such_queue)
+}
+
+fn no_such_queue() -> AwsError {
+    AwsError::new("QueueDoesNotExist", "The specified queue does not exist.")
 }
 
 fn bad_receipt(receipt: &str) -> AwsError {
