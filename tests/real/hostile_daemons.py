@@ -25,12 +25,6 @@ def daemon_set(name, requests=None, **spec):
     }
 
 
-def apart(name):
-    """One whose pod wants a node on which nobody else's is."""
-    everybody = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}, "namespaceSelector": {}}
-    return daemon_set(name, affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [everybody]}})
-
-
 def with_port(name):
     """Of two with the same host port a node has one."""
     return daemon_set(name, {"cpu": "5m"}, container={"ports": [{"containerPort": 80, "hostPort": 19999}]})
@@ -48,7 +42,6 @@ def unfit():
         "DaemonSet of 100 Ti of disk": [daemon_set("disk", {"ephemeral-storage": "100Ti"})],
         "DaemonSet of 900 Ti of memory": [daemon_set("memory", {"memory": "900Ti"})],
         "DaemonSet with a large init container": [daemon_set("init", {"cpu": "5m"}, initContainers=large)],
-        "DaemonSet apart from everybody": [apart("apart")],
     }
 
 
@@ -67,7 +60,7 @@ def fitting(number):
 
 
 class Daemons(User):
-    """May create DaemonSets. First come those that fit: nodes that are there have pods then, and are no place for `apart`."""
+    """May create DaemonSets; those that fit come first."""
 
     def __init__(self, cluster):
         super().__init__(cluster, "mallory-daemons")
