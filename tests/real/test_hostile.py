@@ -52,9 +52,9 @@ class Daemons(unittest.TestCase):
 
     def test_only_what_fits_nowhere_was_created_and_has_no_event_is_not_named(self):
         events = [{"involvedObject": {"kind": "DaemonSet", "name": "gpus"}}, {"involvedObject": {"kind": "Pod", "name": "cpus"}}]
-        there = [{"metadata": {"name": name}} for name in ("gpus", "cpus", "apart", "fits-0", "port-b")]
+        there = [{"metadata": {"name": name}} for name in ("gpus", "cpus", "disk", "fits-0", "port-b")]
         kube = types.SimpleNamespace(list=lambda path: events if "/events" in path else there)
-        self.assertEqual(hostile_daemons.not_named(kube), ["apart", "cpus"])
+        self.assertEqual(hostile_daemons.not_named(kube), ["cpus", "disk"])
 
 
 class Kubelet(unittest.TestCase):
