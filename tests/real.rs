@@ -17,10 +17,17 @@ use common::spans::the_way_up;
 
 const INFLATE: &str = "deploy/examples/inflate-400.yaml";
 
-/// 003: 400 pods on m5.large and m5.2xlarge with at most thirty more on one node than on another.
+/// Tests that break nothing share a cluster: each leaves nothing to the next.
 #[test]
-fn four_hundred_pods_get_about_fifteen_nodes_that_go_with_them() {
-    let mut real = Real::start("inflate", &[]);
+fn cluster_refuses_manifests_serves_400_pods_and_ends_what_goes() {
+    let mut real = Real::start("shared", &[]);
+    invalid_manifest_is_refused_by_the_rules_in_the_crds(&real);
+    four_hundred_pods_get_about_fifteen_nodes_that_go_with_them(&mut real);
+    deleted_node_takes_its_instance_and_deleted_pool_all_it_owns(&real);
+}
+
+/// 003: 400 pods on m5.large and m5.2xlarge with at most thirty more on one node than on another.
+fn four_hundred_pods_get_about_fifteen_nodes_that_go_with_them(real: &mut Real) {
     let types = "{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m5.2xlarge]}";
     real.ok(&["apply", "-f", &real::pool_with("inflate", types)]);
     real.two_replicas();
@@ -44,11 +51,11 @@ fn four_hundred_pods_get_about_fifteen_nodes_that_go_with_them() {
     }
     real.ok(&["scale", "deployment/inflate", "--replicas=0"]);
     real.until_nothing_is_left();
-    real.nothing_was_forbidden();
     let said = real.said();
     let gone: Vec<_> = said.iter().filter(|line| line["event"] == "node_deleted").map(|line| &line["node"]).collect();
     let each: BTreeSet<_> = gone.iter().map(|node| node.to_string()).collect();
     assert_eq!((gone.len(), each.len()), (nodes.len(), nodes.len()), "each is told of once: {gone:?}");
+    real.ok(&["delete", "deployment/inflate", "--timeout=600s"]);
 }
 
 /// Number of pods that a NodeClaim was planned for.
@@ -76,11 +83,9 @@ fn api_server_without_watch_list_is_served_by_list_and_watch() {
     assert_eq!(watches.count(), 0, "no watch was told of as failing: {said:#?}");
 }
 
-#[test]
-fn deleted_node_takes_its_instance_and_deleted_pool_all_it_owns() {
-    let mut real = Real::start("deletions", &[]);
+/// Replicas run already; their pool becomes the one of the manifests.
+fn deleted_node_takes_its_instance_and_deleted_pool_all_it_owns(real: &Real) {
     real.ok(&["apply", "-f", POOL]);
-    real.two_replicas();
     real.ok(&["create", "deployment", "web", "--image=web:1", "--replicas=6"]);
     real.ok(&["set", "resources", "deployment/web", "--requests=cpu=1500m,memory=1Gi"]);
     real.ok(&["rollout", "status", "deployment/web", "--timeout=600s"]);
@@ -100,9 +105,7 @@ fn deleted_node_takes_its_instance_and_deleted_pool_all_it_owns() {
     real.nothing_was_forbidden();
 }
 
-#[test]
-fn invalid_manifest_is_refused_by_the_rules_in_the_crds() {
-    let real = Real::start("manifests", &[]);
+fn invalid_manifest_is_refused_by_the_rules_in_the_crds(real: &Real) {
     let pool = std::fs::read_to_string(common::root().join(POOL)).unwrap();
     let cases = [
         (
