@@ -53,7 +53,7 @@ impl Default for AdoptAs {
 }
 
 impl AdoptAs {
-    /// Holds nothing back.
+    /// The value `as-is`: it holds nothing back.
     pub const NOTHING: Self = Self { observe: false, fewest_nodes: false };
 
     /// Reads `as-is`, or words separated by commas; `None` for anything else.

@@ -14,7 +14,7 @@ pub const CLOCKS_APART: Duration = Duration::from_secs(90);
 
 /// The source of the time.
 pub trait Clock: Send + Sync {
-    /// Wall time.
+    /// Wall time of this moment.
     fn wall(&self) -> jiff::Timestamp;
 
     /// Time since an arbitrary origin that never goes back and counts while the machine sleeps (CLOCK_BOOTTIME).

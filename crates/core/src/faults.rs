@@ -9,7 +9,7 @@ use crate::problem::Problem;
 pub struct Fault {
     /// The field, as a path into the workload file.
     pub field: String,
-    /// The fault.
+    /// The fault, as the rest of a sentence about the field.
     pub what: String,
     /// The allowed values.
     pub allowed: String,

@@ -50,11 +50,11 @@ pub struct Overhead {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Offering {
-    /// Availability zone.
+    /// Name of the availability zone.
     pub zone: String,
     /// `spot`, `on-demand` or `reserved`.
     pub capacity_type: String,
-    /// Dollars an hour.
+    /// Price in dollars an hour.
     pub price: f64,
     /// True if it is believed to be available now.
     pub available: bool,

@@ -96,7 +96,7 @@ pub enum LeaseInput {
 pub enum LeaseOutput {
     /// Write the Lease now.
     Write(LeaseWrite),
-    /// This replica leads.
+    /// This replica leads from now on.
     Elected {
         /// The term: higher than any that the Lease or the cluster has shown.
         term: u64,
@@ -105,7 +105,7 @@ pub enum LeaseOutput {
     Deposed {
         /// The term that has ended.
         term: u64,
-        /// The reason.
+        /// The reason for the end of the term.
         why: Deposition,
     },
     /// Nothing to do; look again after the retry time.

@@ -56,7 +56,7 @@ pub enum NotOwned {
     NotAnInstance,
     /// A tag that would prove it is absent, empty, or has another value than it needs.
     TagMissing {
-        /// The tag's key.
+        /// Key of the tag.
         tag: String,
     },
     /// The instance is another cluster's.

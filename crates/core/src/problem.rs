@@ -19,7 +19,7 @@ pub struct Problem {
     /// Name of the problem.
     #[serde(default)]
     pub name: String,
-    /// Description, for people.
+    /// Description of the problem, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Policy for preferences: tried before they are given up, or ignored.

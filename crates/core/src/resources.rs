@@ -48,7 +48,7 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// No resources.
+    /// A map without resources.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -36,7 +36,7 @@ pub fn is_attachable(resource: &str) -> bool {
 /// Requirements, all of which a node has to meet.
 type Place = Vec<NodeSelectorRequirement>;
 
-/// A PersistentVolumeClaim.
+/// Facts about a PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeClaimFacts {
     /// Its storage class; `None` if it asks for none.
@@ -56,7 +56,7 @@ pub struct VolumeClaimFacts {
 }
 
 impl VolumeClaimFacts {
-    /// Reads a claim.
+    /// Reads a PersistentVolumeClaim of the API.
     #[must_use]
     pub fn from_claim(claim: &PersistentVolumeClaim) -> Self {
         const DONE: &str = "pv.kubernetes.io/bind-completed";
@@ -74,7 +74,7 @@ impl VolumeClaimFacts {
     }
 }
 
-/// A PersistentVolume.
+/// Facts about a PersistentVolume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeFacts {
     /// Places where it can be used: nodes that meet one of these; anywhere when empty.
@@ -88,7 +88,7 @@ pub struct VolumeFacts {
 }
 
 impl VolumeFacts {
-    /// Reads a volume.
+    /// Reads a PersistentVolume of the API.
     #[must_use]
     pub fn from_volume(volume: &PersistentVolume) -> Self {
         let spec = volume.spec.clone().unwrap_or_default();
@@ -110,7 +110,7 @@ impl VolumeFacts {
     }
 }
 
-/// A StorageClass.
+/// Facts about a StorageClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassFacts {
     /// Provisioner of its volumes, the in-tree EBS plugin under its CSI driver's name.
@@ -124,7 +124,7 @@ pub struct ClassFacts {
 }
 
 impl ClassFacts {
-    /// Reads a class.
+    /// Reads a StorageClass of the API.
     #[must_use]
     pub fn from_class(class: &StorageClass) -> Self {
         let provisioner = if class.provisioner == EBS_IN_TREE { EBS } else { &class.provisioner };

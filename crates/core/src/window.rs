@@ -62,7 +62,7 @@ pub enum WindowInput<'a> {
 /// The result of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WindowOutput {
-    /// Nothing new.
+    /// Nothing to do now.
     Nothing,
     /// Send [`WindowInput::Time`] at this time.
     WakeAt(Duration),
@@ -77,7 +77,7 @@ pub struct ClosedWindow {
     pub pods: BTreeSet<String>,
     /// Arrival of the first pod.
     pub opened: Duration,
-    /// Time of closing.
+    /// Time at which the window closed.
     pub closed: Duration,
 }
 

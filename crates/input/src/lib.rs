@@ -14,7 +14,7 @@ pub struct Mistake {
     pub line: usize,
     /// The field (`steps[2].at`), or empty where the place says enough.
     pub field: String,
-    /// The fault.
+    /// The fault, as the rest of a sentence about the place.
     pub what: String,
     /// The allowed values, or empty.
     pub allowed: String,
@@ -105,7 +105,7 @@ pub fn read_text(path: &str) -> Result<String, Mistake> {
     as_text(path, read_bytes(path, MOST_TEXT)?)
 }
 
-/// Bytes as text.
+/// Bytes of a file as UTF-8 text.
 pub fn as_text(path: &str, bytes: Vec<u8>) -> Result<String, Mistake> {
     String::from_utf8(bytes).map_err(|_| Mistake::of_file(path, "is not UTF-8 text"))
 }

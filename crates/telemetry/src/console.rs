@@ -26,7 +26,7 @@ pub fn trace_pages() -> String {
     if base.is_empty() { base } else { format!("{}/trace/", base.trim_end_matches('/')) }
 }
 
-/// A log event.
+/// A log event as the page shows it.
 pub struct LogLine {
     /// The time, for people.
     pub when: String,
@@ -38,7 +38,7 @@ pub struct LogLine {
     pub event: String,
     /// The event as a sentence.
     pub text: String,
-    /// The level.
+    /// Level of the event.
     pub level: String,
     /// Id of the trace, 32 hex digits; empty if there is none.
     pub trace: String,

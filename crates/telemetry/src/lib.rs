@@ -21,9 +21,9 @@ use state::Latest;
 /// The destination of spans.
 #[derive(Clone)]
 pub enum Spans {
-    /// A collector.
+    /// Sent to a collector.
     Sent(Traces),
-    /// Memory, with the replica that reported each.
+    /// Kept in memory, with the replica that reported each.
     Kept(Arc<Mutex<Vec<(Resource, traces::ExportedSpan)>>>),
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Starts measuring.
+    /// Starts measuring real time.
     #[allow(clippy::disallowed_methods)] // what a command took is real time by definition
     pub fn start() -> Self {
         Self(Instant::now())

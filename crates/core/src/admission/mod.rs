@@ -56,14 +56,14 @@ pub enum PodRefusal {
     LimitRange(String, String),
 }
 
-/// A PriorityClass.
+/// A PriorityClass, as far as admission needs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PriorityClass {
     /// The priority of its pods.
     pub value: i64,
     /// True if pods that name no class are of it.
     pub global_default: bool,
-    /// `PreemptLowerPriority` or `Never`.
+    /// Preemption policy of its pods: `PreemptLowerPriority` or `Never`.
     pub preemption_policy: String,
 }
 
@@ -214,7 +214,7 @@ fn containers(spec: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     ["containers", "initContainers"].into_iter().filter_map(|list| spec.get(list)?.as_array()).flatten()
 }
 
-/// [`containers`], mutable.
+/// The same containers as [`containers`], to be changed.
 fn containers_mut(spec: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value> {
     let lists = spec.iter_mut().filter(|(field, _)| matches!(field.as_str(), "containers" | "initContainers"));
     lists.filter_map(|(_, list)| list.as_array_mut()).flatten().filter(|container| container.is_object())

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{PodRefusal, quantities, text};
 use crate::resources::Resources;
 
-/// A RuntimeClass.
+/// A RuntimeClass, as far as admission needs it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuntimeClass {
     /// Resources that a pod of it takes beside its containers, as quantity text by resource.
@@ -19,7 +19,7 @@ pub struct RuntimeClass {
 }
 
 impl RuntimeClass {
-    /// Reads a RuntimeClass.
+    /// Reads a RuntimeClass of the API.
     #[must_use]
     pub fn from_json(class: &Value) -> Self {
         let selector = class["scheduling"]["nodeSelector"].as_object().into_iter().flatten();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cronexpr::{Crontab, FallbackTimezoneOption, MakeTimestamp, ParseOptions, parse_crontab_with};
 use jiff::{SignedDuration, Timestamp};
 
-/// A cron line.
+/// A cron line in UTC.
 #[derive(Clone, Debug)]
 pub struct Schedule(Crontab);
 

@@ -17,9 +17,9 @@ const AHEAD: SignedDuration = SignedDuration::from_mins(10);
 /// removes it. Nothing is planned on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeletingObjects {
-    /// Claims, by name.
+    /// Names of the claims that are going.
     pub claims: BTreeSet<String>,
-    /// Nodes, by name.
+    /// Names of the Nodes that are going.
     pub nodes: BTreeSet<String>,
     /// Nodes among these that a command holds and the API server does not know to go: their pods still serve, and the command
     /// has found places for them.

@@ -105,7 +105,7 @@ pub enum WatchedKind {
 }
 
 impl WatchedKind {
-    /// All kinds.
+    /// All kinds that are watched.
     pub const ALL: [Self; 18] = [
         Self::Pod,
         Self::Node,
@@ -177,7 +177,7 @@ pub struct Snapshot {
     pub daemon_sets: Table<DaemonSet>,
     /// PodDisruptionBudgets by `namespace/name`.
     pub budgets: Table<BudgetEntry>,
-    /// Volumes, namespaces, StatefulSets.
+    /// Facts about volumes, namespaces and StatefulSets.
     pub storage: Arc<Storage>,
     /// Pods bound to each node and their requests, by the node's name.
     pub loads: Table<Load>,
@@ -212,9 +212,9 @@ pub struct Snapshot {
 /// A moment on both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// Monotonic time.
+    /// Monotonic time since the clock's origin.
     pub monotonic: Duration,
-    /// Wall time.
+    /// Wall time, by the API server's clock.
     pub wall: Timestamp,
 }
 

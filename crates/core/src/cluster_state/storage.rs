@@ -31,7 +31,7 @@ type Attachment = (String, String);
 /// A StatefulSet whose pods start one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OrderedSet {
-    /// Its first ordinal.
+    /// Ordinal of its first pod.
     pub first: i64,
     /// Its number of pods (`spec.replicas`).
     pub replicas: i64,

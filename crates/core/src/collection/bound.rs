@@ -42,7 +42,7 @@ impl RecentCollections {
         *when = now.max(*when);
     }
 
-    /// Notes a collection.
+    /// Notes a collection at that time; an earlier one of the subject stands.
     pub fn add(&mut self, subject: Subject, now: Duration) {
         self.0.entry(subject).or_insert(now);
     }

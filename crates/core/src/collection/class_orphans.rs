@@ -14,7 +14,7 @@ const MOST: usize = 50;
 pub struct MadeThing {
     /// Its name, unique among all.
     pub name: String,
-    /// The class's name.
+    /// Name of the class that it was made for.
     pub class: String,
     /// The class's uid, where it is known.
     pub class_uid: Option<String>,

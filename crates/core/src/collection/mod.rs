@@ -98,7 +98,7 @@ pub enum CollectionNotice {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Subject {
     Instance(String),
-    /// Name and uid.
+    /// A claim, by name and uid.
     Claim(String, String),
 }
 
@@ -149,7 +149,7 @@ impl Collector {
         self.window.len()
     }
 
-    /// Judges a pass.
+    /// Judges the findings of a pass.
     pub fn pass(&mut self, survey: &Survey) -> CollectionVerdict {
         let mut verdict = CollectionVerdict::default();
         let orphans = survey.orphans();

@@ -17,7 +17,7 @@ pub enum InstanceOwner {
 /// An instance under this cluster's name that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenInstance {
-    /// `i-…`.
+    /// Id of the instance, `i-…`.
     pub id: String,
     /// The cluster that made it.
     pub owner: InstanceOwner,
@@ -62,9 +62,9 @@ pub struct Survey {
     pub at: Duration,
     /// All instances under this cluster's name that are not ending.
     pub instances: Vec<SeenInstance>,
-    /// All claims.
+    /// All claims of the cluster.
     pub claims: Vec<SeenClaim>,
-    /// All Nodes.
+    /// All Nodes of the cluster.
     pub nodes: Vec<SeenNode>,
     /// Instances that are ending or have ended, as the cloud says, each with the time since then; zero if the cloud gives no
     /// time.

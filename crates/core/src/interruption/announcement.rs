@@ -37,11 +37,11 @@ pub enum Ignored {
     /// An event of a version, source or type that is not known here.
     #[error("version {version:?} of {detail_type:?} from {source_name:?} is not known")]
     UnknownKind {
-        /// `version`.
+        /// The event's `version`.
         version: String,
-        /// `source`.
+        /// The event's `source`.
         source_name: String,
-        /// `detail-type`.
+        /// The event's `detail-type`.
         detail_type: String,
     },
     /// A known event that asks for nothing: an instance that runs, a health event of another service.

@@ -52,7 +52,7 @@ pub enum InterruptionKind {
 }
 
 impl InterruptionKind {
-    /// All kinds.
+    /// All kinds of events.
     pub const ALL: [Self; 9] = [
         Self::SpotInterruption,
         Self::RebalanceRecommendation,

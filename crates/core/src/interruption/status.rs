@@ -16,7 +16,7 @@ const ONE_OF: usize = 5;
 /// A failed check of an instance, or an event scheduled for it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Trouble {
-    /// `i-…`.
+    /// Id of the instance, `i-…`.
     pub instance: String,
     /// [`InterruptionKind::InstanceStatus`], [`InterruptionKind::SystemStatus`] or [`InterruptionKind::EventStatus`].
     pub kind: InterruptionKind,

@@ -73,7 +73,7 @@ impl fmt::Display for BackoffCause {
 /// The answer to the question whether a launch may begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LaunchVerdict {
-    /// It may begin.
+    /// The launch may begin now.
     Go,
     /// It may begin when others that are under way have been answered, or that takes too long.
     AfterOthers,
@@ -172,7 +172,7 @@ impl LaunchBackoff {
         self.shapes.get(&(demand.pool.clone(), demand.shape.clone())).map_or(0, |one| one.failures)
     }
 
-    /// A launch begins.
+    /// Notes that a launch begins.
     pub fn begin(&mut self, claim: &str, demand: &Demand, now: Duration) {
         let pool = self.pools.entry(demand.pool.clone()).or_default();
         pool.refusing.retain(|_, one| one.concerns(demand));

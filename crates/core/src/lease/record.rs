@@ -9,7 +9,7 @@ pub struct LeaseView {
     pub holder: String,
     /// `leaseTransitions`: the term; 0 when it is new.
     pub term: u64,
-    /// `leaseDurationSeconds`.
+    /// Duration of the Lease, `leaseDurationSeconds`.
     pub duration: Duration,
     /// `metadata.resourceVersion`: changes with every write.
     pub resource_version: String,
@@ -53,7 +53,7 @@ impl LeaseView {
 pub struct LeaseWrite {
     /// The resourceVersion it rests on; `None` creates the Lease.
     pub resource_version: Option<String>,
-    /// `leaseTransitions`.
+    /// The term, `leaseTransitions`.
     pub term: u64,
     /// True if it acquires the Lease rather than renews it: `acquireTime` is then set.
     pub acquires: bool,

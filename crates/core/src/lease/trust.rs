@@ -27,14 +27,14 @@ const LEAP: u64 = 1 << 20;
 pub enum Distrust {
     /// No leader can have had its term. The Lease is made vacant, and taken when it has stood for its duration.
     Term {
-        /// `leaseTransitions`.
+        /// The Lease's term, `leaseTransitions`.
         term: u64,
     },
     /// It is not renewed, and its duration is longer than the longest wait.
     Duration {
         /// Identity of its holder.
         holder: String,
-        /// `leaseDurationSeconds`.
+        /// The Lease's duration, `leaseDurationSeconds`.
         duration: Duration,
         /// Time for which it has to stand unchanged until it is acquired.
         wait: Duration,
@@ -43,7 +43,7 @@ pub enum Distrust {
     },
     /// The next term would be one that no leader can have. Only an operator can help.
     TermsUsedUp {
-        /// The next term.
+        /// The term that would be next.
         term: u64,
     },
 }

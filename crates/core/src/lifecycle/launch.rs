@@ -13,7 +13,7 @@ use super::readiness::set_root;
 /// The cloud's facts about an instance made for a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstanceFacts {
-    /// `aws:///<zone>/<instance id>`.
+    /// Provider id, `aws:///<zone>/<instance id>`.
     pub provider_id: String,
     /// Id of its AMI.
     pub image_id: String,

@@ -104,7 +104,7 @@ pub enum Pause {
 pub enum LaunchStep {
     /// Create the claim, in this term.
     Create,
-    /// Read the claim.
+    /// Read the claim from the API server.
     Read,
     /// Write the attempt's token, and the term, on the claim.
     WriteToken(String),
@@ -119,11 +119,11 @@ pub enum LaunchStep {
     },
     /// Ask the cloud for living instances with the token.
     Look(String),
-    /// Wait.
+    /// Wait for the pause.
     Rest(Pause),
     /// Write the instance on the claim.
     WriteInstance {
-        /// `i-…`.
+        /// Id of the instance, `i-…`.
         id: String,
         /// True if it was found rather than answered.
         adopted: bool,
@@ -197,7 +197,7 @@ pub struct Protocol {
     doing: Doing,
 }
 
-/// The last step.
+/// The step that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Doing {
     Begin { fresh: bool },

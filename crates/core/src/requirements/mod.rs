@@ -40,7 +40,7 @@ pub enum Incompatible {
 }
 
 impl Requirements {
-    /// No requirements.
+    /// A set without requirements.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -70,7 +70,7 @@ impl Requirements {
         all
     }
 
-    /// Narrows one key.
+    /// Narrows the requirement on one key.
     pub fn add(&mut self, key: &str, requirement: Requirement) {
         let key = labels::stable(key);
         match self.0.get_mut(key) {
@@ -94,7 +94,7 @@ impl Requirements {
         self.0.get(key)
     }
 
-    /// Forgets one key.
+    /// Forgets the requirement on one key.
     pub fn remove(&mut self, key: &str) {
         self.0.remove(key);
     }

@@ -66,24 +66,24 @@ pub enum Fact {
     },
     /// A pod has no node.
     Waits {
-        /// `namespace/name`.
+        /// The pod, as `namespace/name`.
         pod: String,
     },
     /// A pod has got a node.
     Placed {
-        /// `namespace/name`.
+        /// The pod, as `namespace/name`.
         pod: String,
         /// The node's NodeClaim; none where the node is of no NodePool.
         claim: Option<String>,
     },
     /// A pod has ended, or is gone.
     Ended {
-        /// `namespace/name`.
+        /// The pod, as `namespace/name`.
         pod: String,
     },
     /// A pod has been evicted.
     Evicted {
-        /// `namespace/name`.
+        /// The pod, as `namespace/name`.
         pod: String,
     },
 }
@@ -95,9 +95,9 @@ pub enum SideDecision {
     Launch(ShadowNode),
     /// To remove a node.
     Remove {
-        /// The node.
+        /// The node that is removed.
         machine: ShadowNode,
-        /// The reason.
+        /// The reason for its removal.
         reason: String,
     },
 }

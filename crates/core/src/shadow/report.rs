@@ -23,7 +23,7 @@ pub struct SideTotals {
     pub cost: f64,
     /// Nodes now without a known price.
     pub unpriced: usize,
-    /// Nodes launched.
+    /// Number of nodes launched since the beginning.
     pub launched: usize,
     /// Nodes that were told to go, or went.
     pub removed: usize,
@@ -39,7 +39,7 @@ pub struct SideTotals {
     pub seconds_to_launch: f64,
     /// Longest wait of one pod, seconds.
     pub longest_pending_seconds: f64,
-    /// Pods evicted.
+    /// Number of pods evicted since the beginning.
     pub evictions: usize,
 }
 
@@ -47,17 +47,17 @@ pub struct SideTotals {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
-    /// $/h now.
+    /// Difference of the present cost, $/h.
     pub cost_per_hour: f64,
-    /// $ since the beginning.
+    /// Difference of the cost since the beginning, $.
     pub cost: f64,
-    /// Nodes launched.
+    /// Difference of the nodes launched.
     pub launched: i64,
-    /// Nodes removed.
+    /// Difference of the nodes removed.
     pub removed: i64,
-    /// Seconds for which pods have waited.
+    /// Difference of the seconds for which pods have waited.
     pub pending_seconds: f64,
-    /// Pods evicted.
+    /// Difference of the pods evicted.
     pub evictions: i64,
 }
 

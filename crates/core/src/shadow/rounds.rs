@@ -16,7 +16,7 @@ const SAME_PRICE: f64 = 1e-6;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoundMoves {
-    /// Nodes launched.
+    /// Number of nodes launched.
     pub launched: usize,
     /// Price of these, $/h.
     pub launched_per_hour: f64,

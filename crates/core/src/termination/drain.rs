@@ -16,9 +16,9 @@ const STUCK_AFTER: SignedDuration = SignedDuration::from_secs(60);
 /// The order of eviction: a later group stays until the earlier ones are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DrainGroup {
-    /// Pods of workloads.
+    /// Pods that are no DaemonSet's and of no system priority class.
     Plain,
-    /// DaemonSets' pods.
+    /// DaemonSets' pods of no system priority class.
     Daemon,
     /// Pods of a system priority class.
     Critical,

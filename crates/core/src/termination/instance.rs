@@ -18,11 +18,11 @@ pub enum InstanceObservation {
     Unknown,
     /// The cloud knows no such instance.
     Missing,
-    /// It is there, and its end has not begun.
+    /// The instance is there, and its end has not begun.
     Alive,
-    /// It is ending.
+    /// The instance is ending.
     Ending,
-    /// It has ended.
+    /// The instance has ended.
     Terminated,
 }
 

@@ -29,7 +29,7 @@ const MARGIN: SignedDuration = SignedDuration::from_secs(10);
 /// The state of the place for a pod's successor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SuccessorPlace {
-    /// It is there.
+    /// The place is there and ready.
     Ready,
     /// The node is on its way.
     Coming(NominationTarget),

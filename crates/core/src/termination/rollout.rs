@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 /// The verdict on a Deployment whose pod is to leave its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartVerdict {
-    /// Restart it.
+    /// Restart the Deployment now.
     Restart,
     /// It was restarted since the drain began.
     Restarted,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// A VolumeAttachment.
+/// A VolumeAttachment, as far as a drain needs it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attachment {
     /// Its name, unique in the cluster.

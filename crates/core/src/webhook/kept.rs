@@ -34,7 +34,7 @@ pub struct ServingIdentity {
 }
 
 impl std::fmt::Debug for ServingIdentity {
-    /// Omits the key.
+    /// Omits the private key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Identity({} to {})", self.begins, self.until)
     }
@@ -101,7 +101,7 @@ impl KeptIdentities {
         }
     }
 
-    /// The Secret's entries.
+    /// The entries as the Secret stores them.
     pub fn entries(&self) -> BTreeMap<String, String> {
         let mut entries = BTreeMap::new();
         self.serving.iter().for_each(|one| one.write("", &mut entries));

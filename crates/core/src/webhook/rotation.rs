@@ -56,10 +56,10 @@ pub struct RotationState {
     pub former: Option<Timestamp>,
 }
 
-/// The next step.
+/// The next step in a certificate's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RotationStep {
-    /// Do nothing.
+    /// Do nothing for now.
     Wait,
     /// Make a certificate and serve it at once: there is none that can be served.
     Replace,

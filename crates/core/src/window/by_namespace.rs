@@ -25,7 +25,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// No windows yet.
+    /// A set without open windows.
     #[must_use]
     pub fn new(settings: WindowSettings) -> Self {
         Self { settings, open: BTreeMap::new() }

@@ -28,7 +28,7 @@ const MOST_PODS: usize = 10;
 pub struct TaintAwaited {
     /// The claim of the node.
     pub claim: Arc<ClaimEntry>,
-    /// The taint.
+    /// The taint that they wait for.
     pub taint: Taint,
     /// Time until which the node's own pods wait for the taint to go.
     pub until: Timestamp,

@@ -47,7 +47,7 @@ pub struct ClaimFacts {
     pub ends: Option<Timestamp>,
     /// True if the cloud has begun to end its instance.
     pub terminating: bool,
-    /// Creation time.
+    /// Time at which the API server created it.
     pub created: Option<Timestamp>,
     /// Time at which its age is over: not before its full age, though the API dates its creation in whole seconds.
     pub expires: Option<Timestamp>,
@@ -123,7 +123,7 @@ impl ClaimFacts {
         self.node.is_empty() || self.node == node
     }
 
-    /// Reads a claim.
+    /// Reads the facts off a claim.
     #[must_use]
     pub fn from_claim(claim: &NodeClaim) -> Self {
         let meta = &claim.metadata;

@@ -28,7 +28,7 @@ pub enum NominationTarget {
 /// An expectation, and the time until which it keeps the pod from being packed again once its node is ready. Monotonic time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nomination {
-    /// The place.
+    /// The place at which the pod is expected.
     pub target: NominationTarget,
     /// End of the expectation; counted anew from the moment the node becomes ready.
     pub until: Duration,

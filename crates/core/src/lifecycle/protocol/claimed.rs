@@ -23,7 +23,7 @@ pub struct Claimed {
 }
 
 impl Claimed {
-    /// Reads a claim.
+    /// Reads the facts about its launch off a claim.
     #[must_use]
     pub fn from_claim(claim: &NodeClaim) -> Self {
         Self {

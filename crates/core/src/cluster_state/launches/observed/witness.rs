@@ -25,7 +25,7 @@ const REMEMBERED: SignedDuration = SignedDuration::from_hours(7 * 24);
 pub(super) struct Witness {
     /// The uid of its NodeClaim.
     pub claim: String,
-    /// Its name.
+    /// Name of the Node.
     pub node: String,
     /// Creation time of its NodeClaim, as the API server says.
     pub launched: Timestamp,
@@ -41,7 +41,7 @@ pub(super) struct Witness {
 /// A node whose kubelet reports so much less than was foreseen that it is not believed alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoubtedNode {
-    /// The Node's name.
+    /// Name of the Node.
     pub node: String,
     /// The instance type of its NodeClaim.
     pub instance_type: String,
