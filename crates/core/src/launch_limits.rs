@@ -1,5 +1,5 @@
-//! How much may be launched: ceilings an hour that an operator sets, patience with a pool and class whose nodes do not
-//! register (one trial node at a time until one does), and a bound on launches that come to nothing for any cause.
+//! Limits on launches: ceilings an hour that an operator sets, patience with a pool and class whose nodes do not register
+//! (one trial node at a time until one does), and a bound on launches that come to nothing for any cause.
 
 mod futile;
 mod past;
@@ -16,7 +16,7 @@ pub use unused::{Failing as UnusedWorkload, LaunchedFor, Taken, UnusedLaunches};
 
 use crate::clock::CLOCKS_APART;
 
-/// The time that a ceiling on launches is about.
+/// The time within which a ceiling on launches counts.
 const HOUR: Duration = Duration::from_secs(3600);
 /// Pause after the first node that did not register; doubled with each trial that does not.
 const FIRST_PAUSE: Duration = Duration::from_secs(60);
@@ -47,14 +47,14 @@ pub struct AskedLaunch {
     pub claim: String,
     /// Its pool and class.
     pub origin: PoolAndClass,
-    /// $/h of all that there is and is on the way, and of this one at its cheapest; 0 where no ceiling asks for it.
+    /// $/h of all instances that exist or are on the way, and of this one at its cheapest; 0 if no ceiling asks for it.
     pub cost: f64,
 }
 
-/// Why a launch has to wait.
+/// The reason that a launch has to wait.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wait {
-    /// So many have been launched within the hour.
+    /// The ceiling's number of launches was reached within the hour.
     Launches {
         /// Launches an hour, as the setting has it.
         ceiling: u32,
@@ -63,12 +63,12 @@ pub enum Wait {
     Cost {
         /// The ceiling, $/h.
         ceiling: f64,
-        /// What all would cost with it.
+        /// $/h of all instances with it.
         cost: f64,
     },
     /// Nodes of its pool and class do not register.
     Unregistered {
-        /// How many in a row.
+        /// Number of nodes in a row.
         failures: u32,
     },
     /// Launches of its pool, or all, come to nothing.
@@ -105,56 +105,56 @@ impl fmt::Display for Wait {
 #[derive(Clone, Debug, PartialEq)]
 struct Failing {
     failures: u32,
-    /// When the next trial may begin.
+    /// Earliest time of the next trial.
     next: Duration,
     /// The claim on trial.
     trial: Option<String>,
 }
 
-/// What was launched of late and what came of it.
+/// Launches of late and their results.
 #[derive(Clone, Debug, Default)]
 pub struct LaunchLimits {
     ceilings: Ceilings,
-    /// The claim of each launch, and until when it counts.
+    /// The claim of each launch, and the time until which it counts.
     launched: VecDeque<(String, Duration)>,
     counted: BTreeSet<String>,
     failing: BTreeMap<PoolAndClass, Failing>,
-    /// What came of launches, whatever the cause.
+    /// Launches that came to nothing, for any cause.
     pub futile: FutileLaunches,
 }
 
 impl LaunchLimits {
-    /// Nothing launched yet.
+    /// Limits with no launch so far.
     #[must_use]
     pub fn new(ceilings: Ceilings) -> Self {
         Self { ceilings, ..Self::default() }
     }
 
-    /// With a bound on launches that come to nothing, other than the default.
+    /// Sets another bound than the default on launches that come to nothing.
     #[must_use]
     pub fn with_bound(self, bound: FutileBound) -> Self {
         Self { futile: FutileLaunches::new(bound), ..self }
     }
 
-    /// Whether prices have to be known to ask.
+    /// True if prices have to be known to ask.
     #[must_use]
     pub fn asks_for_cost(&self) -> bool {
         self.ceilings.cost.is_some()
     }
 
-    /// Whether there is any ceiling.
+    /// True if there is any ceiling.
     #[must_use]
     pub fn has_ceilings(&self) -> bool {
         self.asks_for_cost() || self.asks_for_launches()
     }
 
-    /// Whether launches have to be counted to ask.
+    /// True if launches have to be counted to ask.
     #[must_use]
     pub fn asks_for_launches(&self) -> bool {
         self.ceilings.launches.is_some()
     }
 
-    /// A claim that was launched `age` ago by whomever counts as a launch of that time, once. Its age is known as well as our
+    /// Counts a claim that was launched `age` ago, by anyone, as a launch of that time, once. Its age is as exact as our
     /// clock and the one that it was dated by agree.
     pub fn made(&mut self, claim: &str, now: Duration, age: Duration) {
         let age = age.saturating_sub(CLOCKS_APART);
@@ -163,10 +163,10 @@ impl LaunchLimits {
         }
     }
 
-    /// Asks for a launch; when it is allowed it counts.
+    /// Asks for a launch; if it is allowed it counts.
     ///
     /// # Errors
-    /// Why it has to wait.
+    /// The reason that it has to wait.
     pub fn ask(&mut self, ask: &AskedLaunch, now: Duration) -> Result<(), Wait> {
         self.within_ceilings(ask, now)?;
         let failing = self.failing.get_mut(&ask.origin);
@@ -181,11 +181,11 @@ impl LaunchLimits {
         Ok(())
     }
 
-    /// Asks for a launch for a claim that is there already, whoever has made it. When it is allowed it counts, once: one that an
-    /// earlier leader has begun to launch for counts as of then.
+    /// Asks for a launch for a claim that is there already, whoever has made it. If it is allowed it counts, once: one that
+    /// an earlier leader has begun to launch for counts as of then.
     ///
     /// # Errors
-    /// Why it has to wait.
+    /// The reason that it has to wait.
     pub fn ask_for_present(&mut self, ask: &AskedLaunch, now: Duration) -> Result<(), Wait> {
         self.within_ceilings(ask, now)?;
         self.futile.begun(&ask.claim, &ask.origin.0);
@@ -193,7 +193,7 @@ impl LaunchLimits {
         Ok(())
     }
 
-    /// Whether the ceilings leave room for a launch, beside all others.
+    /// Checks that the ceilings leave room for a launch, beside all others.
     fn within_ceilings(&mut self, ask: &AskedLaunch, now: Duration) -> Result<(), Wait> {
         self.launched.retain(|(_, until)| now < *until);
         let counts = self.counted.contains(&ask.claim);
@@ -217,7 +217,7 @@ impl LaunchLimits {
         }
     }
 
-    /// A node has registered: its pool and class are trusted again. Answers whether they were not.
+    /// A node has registered: its pool and class are trusted again. Answers true if they were not.
     pub fn registered(&mut self, origin: &PoolAndClass) -> bool {
         self.failing.remove(origin).is_some()
     }
@@ -237,7 +237,7 @@ impl LaunchLimits {
         failing.trial = None;
     }
 
-    /// A claim is gone, whatever became of it: if it was a trial another may follow. Answers of what.
+    /// A claim is gone, for any reason: if it was a trial another may follow. Answers the pool and class of the trial.
     pub fn gone(&mut self, claim: &str) -> Option<PoolAndClass> {
         self.counted.remove(claim);
         let (origin, failing) = self.failing.iter_mut().find(|(_, one)| one.trial.as_deref() == Some(claim))?;

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Why a quantity was refused.
+/// The reason that a quantity was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum QuantityError {
     /// Not a number with a known suffix.
@@ -10,23 +10,23 @@ pub enum QuantityError {
         "bad quantity {text:?}: {problem} (allowed: a decimal number, then nothing, n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3)"
     )]
     Malformed {
-        /// What was written.
+        /// The text as it was written.
         text: String,
-        /// What is wrong with it.
+        /// The fault in it.
         problem: &'static str,
     },
     /// Below zero, where only zero and more make sense.
     #[error("bad quantity {text:?}: negative (allowed: zero and more)")]
     Negative {
-        /// What was written.
+        /// The text as it was written.
         text: String,
     },
 }
 
-/// More digits than these are not looked at, but for whether there is anything in them.
+/// Mantissa from which further digits are only checked for being zero.
 const MOST_DIGITS: i128 = 1_000_000_000_000_000_000;
 
-/// A number as it is written: `mantissa * 10^ten`, and a little more where digits were left out.
+/// A number as it is written: `mantissa * 10^ten`; `more` is true if nonzero digits were left out.
 struct Digits<'a> {
     mantissa: i128,
     ten: i64,
@@ -108,7 +108,7 @@ fn suffix_power(suffix: &str) -> Result<(i64, u32), &'static str> {
     })
 }
 
-/// An exponent; one beyond what fits is as far as it goes.
+/// An exponent; one that does not fit is cut to the largest that matters.
 fn exponent(text: &str) -> Option<i64> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -122,7 +122,7 @@ fn exponent(text: &str) -> Option<i64> {
 /// `mantissa * 10^ten * 2^two * scale`, and a little `more`, rounded up; the largest number there is where it does not fit.
 fn scaled(mantissa: i128, ten: i64, two: u32, scale: i64, more: bool) -> i64 {
     let Some(value) = mantissa.checked_mul(i128::from(scale)).and_then(|value| value.checked_mul(1i128 << two)) else {
-        // So many digits of exbibytes: their first fifteen say enough.
+        // A number beyond 128 bits: floating point is exact enough.
         let exponent = i32::try_from(ten).unwrap_or(i32::MIN);
         let value = mantissa as f64 * scale as f64 * (1i128 << two) as f64 * 10f64.powi(exponent);
         return (value.ceil() as i64).max(1);
@@ -132,7 +132,7 @@ fn scaled(mantissa: i128, ten: i64, two: u32, scale: i64, more: bool) -> i64 {
         (Some(power), true) => value.saturating_mul(power).saturating_add(more.into()),
         (None, true) => i128::MAX,
         (Some(power), false) => value / power + i128::from(more || value % power != 0),
-        // A divisor beyond 10^38 leaves something above zero and not above one: one, rounded up.
+        // A divisor beyond 10^38 leaves a value above zero and not above one: one, rounded up.
         (None, false) => 1,
     };
     i64::try_from(value).unwrap_or(i64::MAX)

@@ -1,4 +1,4 @@
-//! A snapshot as a packing problem: which pods wait, which nodes are there or on their way, which pools may make more.
+//! A snapshot as a packing problem: pods that wait, nodes that are there or on their way, pools that may make more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::problem::{ExistingNode, MinValuesPolicy, Namespace, Policy, Pool, Pre
 use crate::resources::{PODS, Resources};
 use crate::validity;
 
-/// What a problem is made from, beside the snapshot.
+/// The input of a problem beside the snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct PlanningInput {
     /// Instance types of each EC2NodeClass that is resolved, by its name.
@@ -35,36 +35,36 @@ pub struct PlanningInput {
     pub min_values: MinValuesPolicy,
     /// The setting `PACKING_POLICY`, for pools that do not say.
     pub policy: Policy,
-    /// When it is planned: what has run out by then does not count.
+    /// The time of planning: marks that have run out by then do not count.
     pub now: Moment,
-    /// The setting `SCHEDULER_CONFIG`: what pods are spread by that do not say, without selectors.
+    /// The setting `SCHEDULER_CONFIG`: default constraints, without selectors, for pods that have none.
     pub default_spread: Vec<TopologySpreadConstraint>,
     /// The setting `DAEMONSET_MAX_OVERHEAD_PERCENT`.
     pub daemon_share: DaemonShare,
-    /// Pods, by uid, that are to be packed; all that wait when `None`. Pods that have to leave their node always are.
+    /// Pods, by uid, that are to be packed; `None` packs all that wait. Pods that have to leave their node are always packed.
     pub only: Option<BTreeSet<String>>,
 }
 
-/// A problem, and what its indices mean.
+/// A problem, and the meaning of its indices.
 #[derive(Clone, Debug, Default)]
 pub struct Planning {
-    /// What is packed.
+    /// The packing problem.
     pub problem: Arc<Problem>,
     /// Pools of the problem, in its order.
     pub pools: Vec<Arc<NodePool>>,
-    /// Its existing nodes.
+    /// Machines behind the problem's existing nodes, in its order.
     pub existing: Vec<JoinedNode>,
     /// Pools that are left out.
     pub skipped: Vec<SkippedPool>,
-    /// Pods that are kept off pools whose nodes their workloads do not use, by uid, and why.
+    /// Reasons for pods that are kept off pools whose nodes their workloads do not use, by uid.
     pub held: BTreeMap<String, String>,
-    /// Whether a pool is left out because its readiness is still unknown: a little later it may take part.
+    /// True if a pool is left out because its readiness is still unknown: a little later it may take part.
     pub unsettled: bool,
     /// Nodes that are out for pods of the problem, as kube-scheduler has refused them.
     pub refused_places: Vec<RefusedPlace>,
 }
 
-/// How the reason begins why a pool is left out that is not valid.
+/// Beginning of the reason for a pool that is left out because it is not valid.
 const NOT_VALID: &str = "it is not valid: ";
 
 /// A pool that packing may not use now.
@@ -72,9 +72,9 @@ const NOT_VALID: &str = "it is not valid: ";
 pub struct SkippedPool {
     /// Name of the NodePool.
     pub pool: String,
-    /// Why.
+    /// The reason, for people.
     pub why: String,
-    /// Whether it is because its launches are refused.
+    /// True if its launches are refused.
     pub refused: bool,
 }
 
@@ -85,7 +85,7 @@ impl Snapshot {
         self.without_a_place(now, |entry| entry.provisionable)
     }
 
-    /// The pods that a packing is about. One that kube-scheduler has not marked is only packed where it is asked for.
+    /// The pods that a packing is about. A pod that kube-scheduler has not marked is only packed if `only` names it.
     #[must_use]
     pub fn to_pack(&self, input: &PlanningInput) -> Vec<&Arc<PodEntry>> {
         self.without_a_place(input.now, |entry| match &input.only {
@@ -107,13 +107,13 @@ impl Snapshot {
         all
     }
 
-    /// The packing problem of this moment.
+    /// The packing problem at `input.now`.
     #[must_use]
     pub fn planning(&self, input: &PlanningInput) -> Planning {
         self.planning_for(input, &self.to_pack(input))
     }
 
-    /// The problem of this moment for these pods, wherever they are.
+    /// The packing problem at `input.now` for these pods, wherever they are.
     #[must_use]
     pub fn planning_for(&self, input: &PlanningInput, to_pack: &[&Arc<PodEntry>]) -> Planning {
         let daemon_pods = self.daemon_pods();
@@ -171,7 +171,7 @@ impl Snapshot {
         let (mut pools, mut skipped) = (Vec::new(), Vec::new());
         let mut ranges: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (name, pool) in self.pools.iter() {
-            // Of another kind it is unusable, whatever its name.
+            // A pool with a class of another kind is unusable, whatever the class's name.
             let class = pool.spec.template.spec.node_class_ref.ec2_name().unwrap_or_default();
             let types = input.instance_types.get(class).filter(|types| !types.is_empty());
             let closed = self.is_closed(name, pool, input.now);
@@ -213,13 +213,13 @@ impl Snapshot {
         (pools, skipped)
     }
 
-    /// Whether nothing can be planned on a machine: its Node cannot be read, or it is unknown whether it will exist.
+    /// True if nothing can be planned on a machine: its Node cannot be read, or it is unknown whether it will exist.
     fn has_no_room(&self, node: &JoinedNode) -> bool {
         let unreadable = node.node_name().is_some_and(|name| self.unreadable(WatchedKind::Node, name).is_some());
         unreadable || matches!(&node.source, NodeSource::Claim(entry) if !entry.is_promised())
     }
 
-    /// Takes what claims that are still to be launched hold off the reservations: the cloud does not know of them yet.
+    /// Subtracts from the reservations the places of claims that are still to be launched: the cloud does not know of them yet.
     fn take_reserved(&self, types: &mut [Arc<InstanceType>]) {
         let mut held: BTreeMap<&str, u32> = BTreeMap::new();
         let to_launch = |claim: &&Arc<super::ClaimEntry>| {
@@ -303,7 +303,7 @@ impl Snapshot {
     }
 }
 
-/// What pods are expected at that are expected on a node.
+/// The targets under which pods may be expected on a node.
 fn targets(node: &JoinedNode) -> [Option<super::NominationTarget>; 2] {
     [
         node.node_name().map(|name| super::NominationTarget::Node(name.to_owned())),
@@ -311,7 +311,7 @@ fn targets(node: &JoinedNode) -> [Option<super::NominationTarget>; 2] {
     ]
 }
 
-/// Why a pool may not be used now. Its fields are looked at here too: its conditions may be of an earlier generation.
+/// The reason that a pool may not be used now. Its fields are looked at here too: its conditions may be of an earlier generation.
 fn unusable(pool: &NodePool) -> Option<String> {
     if pool.metadata.deletion_timestamp.is_some() {
         return Some("it is being deleted".into());
@@ -332,7 +332,7 @@ fn unusable(pool: &NodePool) -> Option<String> {
     }
 }
 
-/// Which class a pool waits for, and what that class says.
+/// The sentence that names the class a pool waits for, with that class's message.
 fn not_ready(pool: &NodePool) -> String {
     let known = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let class = &pool.spec.template.spec.node_class_ref.name;
@@ -342,7 +342,7 @@ fn not_ready(pool: &NodePool) -> String {
     }
 }
 
-/// Whether a pool's Ready is True.
+/// True if a pool's condition Ready is True.
 pub(super) fn is_ready(pool: &NodePool) -> bool {
     pool.status.as_ref().is_some_and(|status| is_true(&status.conditions, conditions::READY))
 }
@@ -360,7 +360,7 @@ fn as_pool(name: &str, pool: &NodePool, usage: Resources, instance_types: Vec<us
     let provisioner = convert::provisioner_of(pool);
     own_labels.extend(provisioner.map(|of| (labels::PROVISIONER_NAME.to_owned(), of.to_owned())));
     let written = pool.metadata.annotations.as_ref().and_then(|all| all.get(annotations::PACKING_POLICY));
-    // What Karpenter has had is packed its way until it is taken over, which says how it is packed from then on.
+    // A pool that Karpenter has had is packed Karpenter's way until it is taken over; the takeover writes its policy.
     let foreign = pool.metadata.annotations.as_ref().is_some_and(adoption::is_foreign);
     let unwritten = if foreign { Policy::FewestNodes } else { policy };
     Pool {

@@ -18,24 +18,25 @@ use std::time::Duration;
 
 use super::{HOUR, pause};
 
-/// Launches of one pool that may come to nothing within an hour, unless the setting says otherwise: with spot capacity and
-/// slow joiners a few do where nothing is wrong.
+/// Default bound on launches of one pool that may come to nothing within an hour: with spot capacity and slow joiners a few
+/// do where nothing is wrong.
 const MOST_LAUNCHES: u32 = 10;
-/// $/h of such launches of one pool, unless the setting says otherwise: about one of the largest machines.
+/// Default bound on the $/h of such launches of one pool: about one of the largest machines.
 const MOST_COST: f64 = 100.0;
-/// All pools together may lose so many times what one may.
+/// Bound of all pools together, as a multiple of that of one.
 const IN_ALL: u32 = 3;
-/// A node that has been ready for so long, and was not reported as unused, is used: kube-scheduler has had its time.
+/// Time after which a ready node that was not reported as unused counts as used: kube-scheduler has had its time.
 const JUDGED_AFTER: Duration = Duration::from_secs(90);
-/// A trial that has said nothing for so long holds nobody up.
+/// Time after which a trial without a result holds up no other.
 const TRIAL: Duration = Duration::from_secs(40 * 60);
 
-/// The number and the $/h of launches of one pool that may come to nothing within an hour; as large as can be is no bound.
+/// Bound on the number and the $/h of launches of one pool that may come to nothing within an hour; the largest values are no
+/// bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FutileBound {
-    /// Launches.
+    /// Number of launches.
     pub launches: u32,
-    /// $/h of them together.
+    /// Their $/h together.
     pub cost: f64,
 }
 
@@ -45,21 +46,21 @@ impl Default for FutileBound {
     }
 }
 
-/// Why a launch came to nothing.
+/// The reason that a launch came to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FutileCause {
     /// Its NodeClaim went before its node was ready for pods.
     ClaimGone,
     /// Its node did not register, or did not get ready, in its time.
     NotRegistered,
-    /// Its node was ready, and the pods that it was launched for did not come to it.
+    /// Its node was ready, and none of the pods that it was launched for came to it.
     NotUsed,
     /// An instance without a NodeClaim was there when the term began.
     Orphaned,
 }
 
 impl FutileCause {
-    /// As in a sentence after a number.
+    /// The words for a sentence, after a number.
     fn words(self) -> &'static str {
         match self {
             Self::ClaimGone => "whose NodeClaim went before its node was ready",
@@ -70,14 +71,14 @@ impl FutileCause {
     }
 }
 
-/// Why a launch waits: what was lost within the hour, by the pool or by all.
+/// The reason that a launch waits: launches lost within the hour, by the pool or by all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FutileWait {
-    /// The pool; empty where it is all pools together.
+    /// The pool; empty if it is about all pools together.
     pub pool: String,
     /// Launches that came to nothing, by cause.
     pub causes: Vec<(FutileCause, u32)>,
-    /// $/h of them together.
+    /// Their $/h together.
     pub cost: f64,
 }
 
@@ -110,9 +111,9 @@ struct Lost {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Trials {
     failures: u32,
-    /// When the next trial may begin.
+    /// Earliest time of the next trial.
     next: Duration,
-    /// The claim on trial, and since when.
+    /// The claim on trial, and the time since when it is.
     trial: Option<(String, Duration)>,
 }
 
@@ -136,48 +137,48 @@ impl Trials {
     }
 }
 
-/// What one pool has lost of late.
+/// Recent losses of one pool.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Losses {
     lost: VecDeque<Lost>,
-    /// When a node of it came to be used last.
+    /// Time at which a node of it last came to be used.
     proven: Option<Duration>,
     trials: Trials,
 }
 
-/// A launch of which it is not known yet what comes of it.
+/// A launch whose result is not known yet.
 #[derive(Clone, Debug, PartialEq)]
 struct Open {
     pool: String,
     cost: f64,
-    /// Since when its node is ready for pods.
+    /// Time since which its node is ready for pods.
     ready: Option<Duration>,
     /// Its claim is gone, and its launch has not ended.
     gone: bool,
 }
 
-/// Launches, and what came of them.
+/// Launches and their results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FutileLaunches {
     bound: FutileBound,
-    /// By the claim's name.
+    /// Open launches, by the claim's name.
     open: BTreeMap<String, Open>,
     pools: BTreeMap<String, Losses>,
-    /// Of all pools together.
+    /// Trials of all pools together.
     all: Trials,
 }
 
 impl FutileLaunches {
-    /// Nothing launched yet.
+    /// No launches so far.
     #[must_use]
     pub fn new(bound: FutileBound) -> Self {
         Self { bound, ..Self::default() }
     }
 
-    /// Asks for a launch of a claim of a pool, or for one that goes on. When it is allowed it is open.
+    /// Asks for a launch of a claim of a pool, or for one that continues. If it is allowed it becomes open.
     ///
     /// # Errors
-    /// What was lost, if it has to wait.
+    /// The losses for which it has to wait.
     pub fn ask(&mut self, claim: &str, pool: &str, now: Duration) -> Result<(), FutileWait> {
         if self.open.contains_key(claim) {
             return Ok(());
@@ -202,27 +203,27 @@ impl FutileLaunches {
         Ok(())
     }
 
-    /// A launch for a claim that is there already, whoever has made it: it is not repeated by us, and does not wait.
+    /// Notes a launch for a claim that is there already, whoever has made it: it is not repeated by us, and does not wait.
     pub fn begun(&mut self, claim: &str, pool: &str) {
         let open = || Open { pool: pool.to_owned(), cost: 0.0, ready: None, gone: false };
         self.open.entry(claim.to_owned()).or_insert_with(open);
     }
 
-    /// What the instance of an open launch costs, $/h.
+    /// Sets the cost of an open launch's instance, $/h.
     pub fn costs(&mut self, claim: &str, cost: f64) {
         if let Some(open) = self.open.get_mut(claim) {
             open.cost = cost.max(0.0);
         }
     }
 
-    /// The claim of a launch that runs is gone: what that means is known when the launch ends.
+    /// The claim of a running launch is gone: the result is known when the launch ends.
     pub fn gone(&mut self, claim: &str) {
         if let Some(open) = self.open.get_mut(claim) {
             open.gone = true;
         }
     }
 
-    /// There is an instance, which costs so much, $/h.
+    /// A launch has an instance, at `cost` $/h.
     pub fn launched(&mut self, claim: &str, cost: f64, now: Duration) {
         self.costs(claim, cost);
         if self.open.get(claim).is_some_and(|open| open.gone) {
@@ -230,7 +231,7 @@ impl FutileLaunches {
         }
     }
 
-    /// Its node is ready for pods. Another trial may follow.
+    /// The claim's node is ready for pods. Another trial may follow.
     pub fn ready(&mut self, claim: &str, now: Duration) {
         if let Some(open) = self.open.get_mut(claim) {
             open.ready.get_or_insert(now);
@@ -239,11 +240,11 @@ impl FutileLaunches {
         }
     }
 
-    /// A launch has come to nothing. Answers whether it was open: each counts once.
+    /// A launch has come to nothing. Answers true if it was open: each counts once.
     pub fn lost(&mut self, claim: &str, cause: FutileCause, now: Duration) -> bool {
         self.settle(now);
         let Some(open) = self.open.remove(claim) else { return false };
-        // It was ready, and nobody says that it was wanted: its pods may have gone, or have found room elsewhere.
+        // Its node was ready, and it is not known to have been wanted: its pods may have gone, or have found room elsewhere.
         if open.ready.is_some() && cause == FutileCause::ClaimGone {
             return false;
         }
@@ -251,12 +252,12 @@ impl FutileLaunches {
         true
     }
 
-    /// An instance that an earlier leader has left without a claim.
+    /// Counts an instance that an earlier leader has left without a claim.
     pub fn orphaned(&mut self, id: &str, pool: &str, now: Duration) {
         self.count(id, pool, Lost { at: now, cost: 0.0, cause: FutileCause::Orphaned });
     }
 
-    /// Nothing was launched, and that is known: it is no loss.
+    /// A launch is known to have made no instance: it is no loss.
     pub fn withdrawn(&mut self, claim: &str) {
         if let Some(open) = self.open.remove(claim) {
             self.release(claim, &open.pool);
@@ -275,7 +276,7 @@ impl FutileLaunches {
         if self.are_over("", now) {
             self.all.lost(claim, now);
         }
-        // Where the bound is kept again meanwhile, a trial that was lost is over all the same.
+        // A lost trial is over even if the bound is kept again meanwhile.
         self.release(claim, pool);
     }
 
@@ -286,7 +287,7 @@ impl FutileLaunches {
         self.all.release(claim);
     }
 
-    /// Nodes that have been ready for long enough count as used, and what was lost more than an hour ago counts no more.
+    /// Counts nodes that have been ready for long enough as used, and forgets losses of more than an hour ago.
     fn settle(&mut self, now: Duration) {
         let used = |open: &Open| open.ready.is_some_and(|since| now >= since + JUDGED_AFTER);
         let pools: Vec<String> = self.open.values().filter(|open| used(open)).map(|open| open.pool.clone()).collect();
@@ -310,7 +311,8 @@ impl FutileLaunches {
         self.pools.get(pool).is_some_and(|one| exceeds(one.lost.iter(), bound.launches, bound.cost))
     }
 
-    /// All pools together have lost what they may; a pool of which a node came to be used within the hour is not concerned.
+    /// True if all pools together have lost as much as they may; a pool of which a node came to be used within the hour is
+    /// not concerned.
     fn are_over(&self, pool: &str, now: Duration) -> bool {
         let bound = self.bound;
         let proven = self.pools.get(pool).and_then(|one| one.proven).is_some_and(|at| now < at + HOUR);

@@ -1,7 +1,7 @@
-//! Launches that nobody uses: a node ends, or stands, without ever having had a pod that it was launched for, while those
-//! pods still wait. Plan and cluster disagree then, and the same launch would be made again for ever. By pool, class and
-//! workload the next launch is tried after a minute, doubling to thirty, one at a time, until one is used
-//! (docs/decisions/037). What is known stands as an annotation on the NodePool, so that the next leader goes on from it.
+//! Launches that no pod uses: a node ends, or stands, without ever having had a pod that it was launched for, while those pods
+//! still wait. Plan and cluster disagree then, and the same launch would be repeated without end. By pool, class and workload the
+//! next launch is tried after a minute, doubling to thirty, one at a time, until one is used (docs/decisions/037). The failures
+//! stand as an annotation on the NodePool, so that the next leader continues from them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use super::{LONGEST_PAUSE, pause};
 use crate::clock::later;
 use crate::resources::Resources;
 
-/// Workloads that are written down for a pool: those whose pauses end last.
+/// Most workloads written down for a pool: those whose pauses end last.
 const MOST_WRITTEN: usize = 64;
-/// Workloads that are remembered for a pool.
+/// Most workloads remembered for a pool.
 const MOST_KEPT: usize = 4096;
-/// Instance types for which it is remembered what DaemonSets took of them.
+/// Most instance types remembered with the resources that DaemonSets took of them.
 const MOST_TYPES: usize = 64;
-/// A version is nonsense from here on: whoever may write the annotation may have written that as well.
+/// First version that is nonsense: whoever may write the annotation may have written that as well.
 pub(crate) const MOST_CHANGES: u64 = 1 << 53;
-/// So long after its pause a workload that has not been tried again is forgotten.
+/// Time after its pause at which a workload that has not been tried again is forgotten.
 const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_hours(1);
 /// Longest explanation that is kept, in characters.
 const LONGEST_WHY: usize = 300;
-/// How long it counts what DaemonSets took of a node that is gone.
+/// Time for which the resources that DaemonSets took of a node still count after it is gone.
 const HOLDS: SignedDuration = SignedDuration::from_hours(1);
 
 /// A workload whose nodes of a pool go unused.
@@ -36,31 +36,31 @@ pub struct Failing {
     pub class: String,
     /// The workload, see [`crate::cluster_state::PodEntry`].
     pub workload: String,
-    /// How many nodes in a row were not used.
+    /// Number of nodes in a row that were not used.
     pub failures: u32,
-    /// Before that none is launched.
+    /// Time before which none is launched.
     pub until: Timestamp,
-    /// Why the last one was not used.
+    /// The reason that the last one was not used.
     pub why: String,
 }
 
-/// What DaemonSets take of an instance type's nodes beyond what their templates say.
+/// Resources that DaemonSets take of an instance type's nodes beyond their templates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Taken {
     /// The instance type.
     pub instance_type: String,
-    /// How much more.
+    /// The excess over the templates.
     pub more: Resources,
-    /// Until when that counts.
+    /// Time until which it counts.
     pub until: Timestamp,
 }
 
-/// What is known of one pool.
+/// Knowledge about one pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct OfPool {
-    /// Grows with every change, so that what is written down late does not undo what is known.
+    /// Grows with every change, so that a late annotation does not undo newer knowledge.
     version: u64,
     workloads: Vec<Failing>,
     daemons: Vec<Taken>,
@@ -76,41 +76,41 @@ impl OfPool {
     }
 }
 
-/// Whom a node was launched for: a workload on nodes of a pool with a node class.
+/// The use that a node was launched for: a workload on nodes of a pool with a node class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchedFor<'k> {
     /// The NodePool's name.
     pub pool: &'k str,
     /// The node class's name.
     pub class: &'k str,
-    /// The workload, as pods name it.
+    /// The workload's key, as pods have it.
     pub workload: &'k str,
 }
 
-/// The brake, of all pools.
+/// The brake on unused launches, for all pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnusedLaunches(BTreeMap<String, OfPool>);
 
 impl UnusedLaunches {
-    /// Whether nothing is held back, and nothing known of DaemonSets.
+    /// True if nothing is held back, and nothing known of DaemonSets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.values().all(OfPool::is_empty)
     }
 
-    /// How many workloads are held back, in each pool.
+    /// Number of workloads that are held back, over all pools.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.values().map(|known| known.workloads.len()).sum()
     }
 
-    /// Whether some workload of a pool is held back.
+    /// True if some workload of a pool is held back.
     #[must_use]
     pub fn holds_any(&self, pool: &str) -> bool {
         self.0.get(pool).is_some_and(|known| !known.workloads.is_empty())
     }
 
-    /// How many nodes in a row a workload has not used.
+    /// Number of nodes in a row that a workload has not used.
     #[must_use]
     pub fn failures(&self, pool: &str, class: &str, workload: &str) -> u32 {
         self.0.get(pool).and_then(|known| known.find(class, workload)).map_or(0, |one| one.failures)
@@ -121,8 +121,8 @@ impl UnusedLaunches {
         self.0.iter().flat_map(|(pool, known)| known.workloads.iter().map(move |one| (pool.as_str(), one)))
     }
 
-    /// A node was not used that was launched when so many before it had not been. One that was launched before the last
-    /// of them was known says nothing new. Answers how long the next has to wait, where it does.
+    /// A node was not used that was launched after `launched_after` others had not been. A node that was launched before the
+    /// last of these was known says nothing new. Answers the pause before the next launch, if there is one.
     pub fn not_used(
         &mut self,
         LaunchedFor { pool, class, workload }: LaunchedFor<'_>,
@@ -149,8 +149,9 @@ impl UnusedLaunches {
         Some(pause)
     }
 
-    /// A pod of a workload runs on a node that was launched for it when so many before it had not been used: the pool is trusted
-    /// again. One that was launched before the latest of them says nothing new. Answers whether the pool was not trusted.
+    /// A pod of a workload runs on a node that was launched for it after `launched_after` others had not been used: the pool
+    /// is trusted again. A node that was launched before the latest of them says nothing new. Answers true if the pool was
+    /// not trusted.
     pub fn used(&mut self, launched_for: LaunchedFor<'_>, launched_after: u32) -> bool {
         let LaunchedFor { pool, class, workload } = launched_for;
         if launched_after.saturating_add(1) < self.failures(pool, class, workload) {
@@ -164,7 +165,7 @@ impl UnusedLaunches {
         news
     }
 
-    /// DaemonSets took so much more of a node than their templates say; nothing where they did not.
+    /// DaemonSets took `more` of a node than their templates say; empty if they did not.
     pub fn daemons_took(&mut self, pool: &str, instance_type: &str, more: Resources, now: Timestamp) {
         let before =
             self.0.get(pool).and_then(|known| known.daemons.iter().find(|one| one.instance_type == instance_type));
@@ -182,13 +183,13 @@ impl UnusedLaunches {
         known.daemons.drain(..over);
     }
 
-    /// What DaemonSets take beyond their templates, by pool.
+    /// Resources that DaemonSets take beyond their templates, by pool.
     pub fn taken(&self, now: Timestamp) -> impl Iterator<Item = (&str, &Taken)> {
         let valid = move |one: &&Taken| now < one.until;
         self.0.iter().flat_map(move |(pool, known)| known.daemons.iter().filter(valid).map(|one| (pool.as_str(), one)))
     }
 
-    /// Whether anything is known that has not been tried again for long after its time.
+    /// True if something has not been tried again for long after its time.
     #[must_use]
     pub fn has_old(&self, now: Timestamp) -> bool {
         let mut times = self.0.values().flat_map(|known| {
@@ -197,7 +198,7 @@ impl UnusedLaunches {
         times.any(|until| is_old(until, now))
     }
 
-    /// Forgets what has not been tried again for long after its time.
+    /// Forgets workloads and DaemonSets that have not been tried again for long after their time.
     pub fn forget_old(&mut self, now: Timestamp) {
         for known in self.0.values_mut() {
             let before = (known.workloads.len(), known.daemons.len());
@@ -217,7 +218,7 @@ impl UnusedLaunches {
         self.0.keys().map(String::as_str)
     }
 
-    /// What a pool's annotation is to say; nothing while it says as much or more, or there is nothing to say.
+    /// The value that a pool's annotation is to have; `None` if the written one is as new, or there is nothing to write.
     #[must_use]
     pub fn to_write(&self, pool: &str, written: Option<&str>) -> Option<String> {
         let known = self.0.get(pool)?;
@@ -230,8 +231,8 @@ impl UnusedLaunches {
         serde_json::to_string(&text).ok()
     }
 
-    /// What a pool's annotation says, where that is later than what is known. A pause that ends too late by our clock is
-    /// cut; what makes no sense says nothing.
+    /// Takes in a pool's annotation if its version is later than the known one. A pause that ends too late by our clock is
+    /// cut; text that cannot be read is ignored.
     pub fn take_annotation(&mut self, pool: &str, written: &str, now: Timestamp) {
         let Some(mut there) = parse_unused(written) else { return };
         if self.0.get(pool).is_some_and(|known| known.version >= there.version) {
@@ -250,7 +251,7 @@ fn parse_unused(written: &str) -> Option<OfPool> {
     serde_json::from_str(written).ok().filter(|one: &OfPool| one.version < MOST_CHANGES)
 }
 
-/// Those whose pauses end last, in the order of their workloads.
+/// Keeps the workloads whose pauses end last, in the order of their names.
 fn keep_latest(all: &mut Vec<Failing>, most: usize) {
     if all.len() > most {
         all.sort_by(|a, b| b.until.cmp(&a.until).then_with(|| a.workload.cmp(&b.workload)));

@@ -18,20 +18,20 @@ use crate::resources::{Resources, format_amount, parse_amount};
 /// Most instance types that a claim names, the cheapest (core spec 3.10).
 pub const MOST_TYPES: usize = 600;
 
-/// What a claim is made of.
+/// The input for a new claim.
 #[derive(Debug)]
 pub struct ClaimPlan<'a> {
     /// `metadata.name`, which no claim has yet.
     pub name: &'a str,
     /// The pool it is of.
     pub pool: &'a NodePool,
-    /// Its complete requirements.
+    /// The complete requirements on its node.
     pub requirements: &'a [NodeSelectorRequirement],
-    /// The instance types that will do, cheapest first.
+    /// The instance types that fit, cheapest first.
     pub instance_types: Vec<String>,
-    /// What pods and daemons request.
+    /// Requests of pods and daemons.
     pub requests: &'a Resources,
-    /// The leader's term.
+    /// The term of the leader that makes it.
     pub term: u64,
     /// Trace context of the batch.
     pub traceparent: &'a str,
@@ -63,9 +63,10 @@ pub fn node_claim(plan: ClaimPlan<'_>) -> NodeClaim {
     claim
 }
 
-/// The plan's requirements, the types named, host name out; a custom label with a choice gets its first value.
+/// The plan's requirements with the instance types named and without the host name; a custom label with several values keeps
+/// the first.
 fn requirements(plan: &ClaimPlan<'_>) -> Vec<NodeSelectorRequirement> {
-    // The label of a Provisioner's nodes is a label of theirs, and no requirement that a claim may have.
+    // The label of a Provisioner's nodes is a label of the claim, and no requirement that a claim may have.
     let ours = [labels::HOSTNAME, labels::INSTANCE_TYPE, PROVISIONER_NAME];
     let open = |key: &str| !ours.contains(&key);
     let min_values =
@@ -79,8 +80,8 @@ fn requirements(plan: &ClaimPlan<'_>) -> Vec<NodeSelectorRequirement> {
     within_schema(all)
 }
 
-/// Leaves out what the schema has no room for and the instance types named say already: pods may ask for each of the
-/// cloud's labels in several ways, and a claim with more than a hundred requirements would be refused for ever.
+/// Leaves out requirements for which the schema has no room and which follow from the named instance types: pods may ask for
+/// each of the cloud's labels in several ways, and a claim with more than a hundred requirements would be refused for ever.
 fn within_schema(mut all: Vec<NodeSelectorRequirement>) -> Vec<NodeSelectorRequirement> {
     if all.len() > MOST_REQUIREMENTS {
         all.retain(|one| one.min_values.is_some() || !follows_from_types(&one.key));
@@ -88,7 +89,7 @@ fn within_schema(mut all: Vec<NodeSelectorRequirement>) -> Vec<NodeSelectorRequi
     let mut at = all.len();
     while all.len() > MOST_REQUIREMENTS && at > 0 {
         at -= 1;
-        // Values that are excluded of a label that the node does not get yet.
+        // Values that are excluded for a label which the node does not get yet.
         let twice = all.iter().filter(|one| one.key == all[at].key).count() > 1;
         if twice && all[at].operator == Operator::NotIn {
             all.remove(at);
@@ -97,7 +98,7 @@ fn within_schema(mut all: Vec<NodeSelectorRequirement>) -> Vec<NodeSelectorRequi
     all
 }
 
-/// Whether a requirement is one that the names of instance types say already.
+/// True if a requirement follows from the names of instance types.
 fn follows_from_types(key: &str) -> bool {
     labels::AWS_WELL_KNOWN.contains(&key) && !labels::OF_LAUNCHES.contains(&key)
 }
@@ -165,13 +166,13 @@ pub fn packing_requirement(requirement: &v1::NodeSelectorRequirementWithMinValue
     read
 }
 
-/// Amounts as the API writes them.
+/// Amounts as the API's quantities.
 #[must_use]
 pub fn to_quantities(resources: &Resources) -> ResourceList {
     resources.iter().map(|(name, amount)| (name.to_owned(), Quantity(format_amount(name, amount)))).collect()
 }
 
-/// Amounts as the API writes them, read; what makes no sense counts as nothing.
+/// Amounts read from the API's quantities; text that makes no sense counts as zero.
 #[must_use]
 pub fn from_quantities(list: &ResourceList) -> Resources {
     list.iter().map(|(name, quantity)| (name.clone(), parse_amount(name, &quantity.0).unwrap_or(0))).collect()

@@ -1,6 +1,6 @@
-//! The hash by which a claim is known to be of its pool's current template, and of its class. Karpenter hashes Go structs, which
-//! no other language can repeat: ours has a version of its own, so that taking over from Karpenter marks nothing as drifted.
-//! What is hashed, and what is not, is in [`super::canonical`].
+//! The hash by which a claim is known to be of its pool's current template, and of its class. Karpenter hashes Go structs,
+//! which no other language can repeat: ours has a version of its own, so that taking over from Karpenter marks nothing as
+//! drifted. The hashed fields are in [`super::canonical`].
 
 use dovetail_api::v1::{EC2NodeClassSpec, NodePool};
 use serde_json::Value;
@@ -13,21 +13,21 @@ use super::canonical;
 /// would get another hash than before: claims of another version are stamped anew, and do not drift by it.
 pub const VERSION: &str = "dovetail-v2";
 
-/// Whether a hash of this version was made here, by this release or by another one of ours.
+/// True if a hash of this version was made here, by this release or by another one of ours.
 #[must_use]
 pub fn is_own(version: &str) -> bool {
     version.starts_with("dovetail-")
 }
 
-/// Hash of what makes a pool's claims what they are: the template without its requirements, which drift by themselves
-/// (core spec 5.6). A decimal number.
+/// Hash of the fields of a pool that shape its claims: the template without its requirements, which drift by themselves (core
+/// spec 5.6). A decimal number.
 #[must_use]
 pub fn node_pool(pool: &NodePool) -> String {
     json_hash(&canonical::template(&pool.spec.template))
 }
 
-/// Hash of what makes a class's instances what they are, but for the selectors, which drift by what they resolve to
-/// (aws spec 6). A decimal number.
+/// Hash of the fields of a class that shape its instances, without the selectors, which drift by the objects that they
+/// resolve to (aws spec 6). A decimal number.
 #[must_use]
 pub fn node_class(spec: &EC2NodeClassSpec) -> String {
     json_hash(&canonical::class(spec))

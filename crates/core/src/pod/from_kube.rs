@@ -10,7 +10,7 @@ use super::{HostPort, NOT_SUPPORTED, Pod};
 use crate::quantity::QuantityError;
 use crate::resources::{Resources, parse_amount};
 
-/// Why a pod of the Kubernetes API cannot be packed.
+/// The reason that a pod of the Kubernetes API cannot be packed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PodError {
     /// A quantity of a request, a limit or the overhead makes no sense.
@@ -20,7 +20,7 @@ pub enum PodError {
         place: String,
         /// Name of the resource: `cpu`.
         resource: String,
-        /// What is wrong.
+        /// The fault in the quantity.
         error: QuantityError,
     },
 }
@@ -35,7 +35,7 @@ impl Pod {
         Ok(Self { requests, ..Self::without_requests(pod) })
     }
 
-    /// The same without what it requests.
+    /// The pod without its requests.
     #[must_use]
     pub fn without_requests(pod: &KubePod) -> Self {
         let none = PodSpec::default();
@@ -71,14 +71,14 @@ impl Pod {
     }
 }
 
-/// What a pod asks for that packing does not know: it is never placed in breach of it.
+/// The rule of a pod that packing does not know: the pod is never placed in breach of it.
 fn unsupported(spec: &PodSpec) -> Option<String> {
     let claims = spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty());
     claims.then(|| format!("dynamic resource allocation (spec.resourceClaims){NOT_SUPPORTED}"))
 }
 
-/// What a pod takes from its node: the sum of its containers and sidecars, or the largest moment of its start if that
-/// is more, plus its overhead; requests of the pod itself stand above those of its containers.
+/// The resources that a pod takes from its node: the sum of its containers and sidecars, or the largest moment of its start
+/// if that is more, plus its overhead; requests of the pod itself stand above those of its containers.
 ///
 /// # Errors
 /// [`PodError`] for a quantity that makes no sense.
@@ -93,8 +93,8 @@ pub fn effective_requests(spec: &PodSpec) -> Result<Resources, PodError> {
     Ok(all)
 }
 
-/// What a pod may take at most, as a ResourceQuota counts it: limits of its containers, those of the pod itself above
-/// them, plus its overhead for what is limited at all.
+/// The most that a pod may take, as a ResourceQuota counts it: limits of its containers, those of the pod itself above them,
+/// plus its overhead for resources with a limit.
 ///
 /// # Errors
 /// [`PodError`] for a quantity that makes no sense.
@@ -113,7 +113,7 @@ pub fn effective_limits(spec: &PodSpec) -> Result<Resources, PodError> {
     Ok(all)
 }
 
-/// What a pod's containers request: those that run together, or the largest moment of the start.
+/// Requests of a pod's containers: of those that run together, or the largest moment of the start.
 ///
 /// # Errors
 /// [`PodError`] for a quantity that makes no sense.
@@ -121,7 +121,7 @@ pub fn requests_of_containers(spec: &PodSpec) -> Result<Resources, PodError> {
     of_containers(spec, container_requests)
 }
 
-/// The same of what they limit.
+/// Limits of a pod's containers: of those that run together, or the largest moment of the start.
 ///
 /// # Errors
 /// [`PodError`] for a quantity that makes no sense.
@@ -158,7 +158,7 @@ fn of_containers(
     Ok(running)
 }
 
-/// Whether an init container goes on beside the others.
+/// True if an init container keeps running beside the others.
 fn is_sidecar(container: &Container) -> bool {
     container.restart_policy.as_deref() == Some("Always")
 }
@@ -170,7 +170,7 @@ fn container_requests(container: &Container) -> Result<Resources, PodError> {
     }
 }
 
-/// Requests; what has only a limit requests it, as the API server's defaulting has it.
+/// Requests; a resource with only a limit requests that, as the API server's defaulting has it.
 fn requests_or_limits(place: &str, resources: &ResourceRequirements) -> Result<Resources, PodError> {
     let mut requests = amounts(place, resources.requests.as_ref())?;
     for (name, amount) in amounts(place, resources.limits.as_ref())?.iter() {

@@ -18,10 +18,10 @@ use crate::labels;
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::Resources;
 
-/// How a reason ends that names a rule which packing does not know yet.
+/// End of a reason that names a rule which packing does not know yet.
 pub(crate) const NOT_SUPPORTED: &str = " is not supported yet";
 
-/// What scheduling needs to know of a pod. Fields are named as in a Pod's metadata and spec.
+/// A pod, as far as scheduling needs it. Fields are named as in a Pod's metadata and spec.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pod {
@@ -36,7 +36,7 @@ pub struct Pod {
     /// `metadata.labels`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// What it effectively requests; the `pods: 1` that each pod takes is added when it is packed.
+    /// Its effective requests; the `pods: 1` that each pod takes is added when it is packed.
     #[serde(default)]
     pub requests: Resources,
     /// Labels that its node must have.
@@ -45,7 +45,7 @@ pub struct Pod {
     /// Node affinity, pod affinity and pod anti-affinity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
-    /// How it is to be spread with others.
+    /// Rules by which it is spread with others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
     /// Taints that it tolerates.
@@ -57,38 +57,39 @@ pub struct Pod {
     /// Ports that it takes on its node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host_ports: Vec<HostPort>,
-    /// When it was created.
+    /// Time at which the API server created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<jiff::Timestamp>,
-    /// Where its volumes can be: its node has to meet one of these lists; anything when empty. The attachments that they
-    /// take and no other pod's volumes do are among the requests.
+    /// Places of its volumes: its node has to meet one of these lists; any node will do if empty. Attachments that only this
+    /// pod's volumes take are among the requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volume_topology: Vec<Vec<NodeSelectorRequirement>>,
     /// Volumes that other pods use too, by name, with the resource that counts them: a node attaches each once, however
     /// many of its pods use it. They are not among the requests.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub shared_volumes: BTreeMap<String, String>,
-    /// Why no node would do whatever is launched, such as a claim for a volume that is not there.
+    /// The reason that no node would do whatever is launched, such as a claim for a volume that is not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<String>,
-    /// Whether it is not there yet: an ordinal of an ordered StatefulSet that is still to come. It counts when a node is
+    /// True if it is not there yet: an ordinal of an ordered StatefulSet that is still to come. It counts when a node is
     /// chosen; nothing is launched for it alone, and nothing is answered for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub to_come: bool,
-    /// Whether it does without what it merely prefers: EC2 has had nothing for that for too long.
+    /// True if it does without its preferences: EC2 has had nothing for them for too long.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub relaxed: bool,
     /// Names of existing nodes that are out for it, as kube-scheduler has refused them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub refused_nodes: BTreeSet<String>,
-    /// Existing nodes that have seen no more changes than this are all out for it: kube-scheduler has refused them together.
+    /// Number of changes of nodes: existing nodes that have seen no more than this are all out for it, as kube-scheduler has
+    /// refused them together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_as_of: Option<u64>,
 }
 
 impl Pod {
-    /// Takes the host out of where its volumes can be. A pod that has to leave its node is looked for another place without it,
-    /// as in Karpenter: what is on the host is lost to it in any case.
+    /// Removes the host from the places of its volumes. A pod that has to leave its node gets another place without it, as in
+    /// Karpenter: data on the host is lost to it in any case.
     pub(crate) fn forget_host(&mut self) {
         for place in &mut self.volume_topology {
             place.retain(|one| labels::stable(&one.key) != labels::HOSTNAME);
@@ -98,13 +99,13 @@ impl Pod {
         }
     }
 
-    /// The uid of the pod that is there: its own, or, of one that is still to come, that of the pod which it follows.
+    /// The uid of the pod that is there: its own, or, for a pod that is still to come, that of the pod which it follows.
     #[must_use]
     pub fn base_uid(&self) -> &str {
         self.uid.split_once('/').map_or(self.uid.as_str(), |(base, _)| base)
     }
 
-    /// Whether it states anything that need not be kept: preferred affinity of any kind, or spread that may be broken.
+    /// True if it states a rule that need not be kept: preferred affinity of any kind, or spread that may be broken.
     #[must_use]
     pub fn prefers_anything(&self) -> bool {
         let affinity = self.affinity.as_ref();
@@ -121,7 +122,7 @@ impl Pod {
             || self.topology_spread_constraints.iter().any(is_soft)
     }
 
-    /// Whether it may be on a node with the taint.
+    /// True if it may be on a node with the taint.
     #[must_use]
     pub fn tolerates(&self, taint: &Taint) -> bool {
         self.tolerations.iter().any(|toleration| covers(toleration, taint))
@@ -132,7 +133,7 @@ impl Pod {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HostPort {
-    /// The port number.
+    /// Number of the host's port.
     pub port: i32,
     /// `TCP`, `UDP` or `SCTP`.
     #[serde(default = "default_protocol")]
@@ -143,7 +144,7 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// Whether both cannot be on one node: same port and protocol, and the same address or one of them any address.
+    /// True if both cannot be on one node: same port and protocol, and the same address or one of them any address.
     #[must_use]
     pub fn conflicts(&self, other: &Self) -> bool {
         let any = |ip: &str| matches!(ip, "" | "0.0.0.0" | "::");

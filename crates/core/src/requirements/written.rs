@@ -65,12 +65,12 @@ impl fmt::Display for Operator {
 pub struct NodeSelectorRequirement {
     /// The label's key.
     pub key: String,
-    /// How the values bind it.
+    /// The relation of the values to the label's value.
     pub operator: Operator,
     /// The values: at least one for `In` and `NotIn`, one integer for the bounds, none for the others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
-    /// How many distinct values the instance types kept must offer for the key (NodePools and NodeClaims only).
+    /// Number of distinct values that the remaining instance types must offer for the key (NodePools and NodeClaims only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_values: Option<u32>,
 }
@@ -121,7 +121,7 @@ impl fmt::Display for NodeSelectorRequirement {
     }
 }
 
-/// Why a requirement makes no sense.
+/// The reason that a requirement makes no sense.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RequirementError {
     /// The operator is not one of the eight.
@@ -131,7 +131,7 @@ pub enum RequirementError {
     UnknownOperator {
         /// The key it was written for.
         key: String,
-        /// What was written.
+        /// The operator as written.
         operator: String,
     },
     /// `In` or `NotIn` without a value.
@@ -157,7 +157,7 @@ pub enum RequirementError {
         key: String,
         /// `Gt`, `Lt` or one like them.
         operator: Operator,
-        /// What was written.
+        /// The values as written.
         values: Vec<String>,
     },
     /// `minValues` of zero, or above the number of values written.
@@ -165,9 +165,9 @@ pub enum RequirementError {
     MinValues {
         /// The key it was written for.
         key: String,
-        /// What was written.
+        /// `minValues` as written.
         min_values: u32,
-        /// What is wrong with it, and what is allowed.
+        /// The fault in it, and the allowed values.
         problem: &'static str,
     },
     /// A requirement without a key.

@@ -1,5 +1,5 @@
-//! What is left to be stored anew of one definition's objects: each is written once, in turn, and what has been done is
-//! remembered from one pass to the next. One that the API server refuses is set aside and keeps no other from being written.
+//! The objects of one definition that are left to be stored anew: each is written once, in turn, and progress is remembered
+//! from one pass to the next. An object that the API server refuses is set aside and keeps no other from being written.
 //!
 //! ```text
 //! List ─► Write, one after the other ─┬─ none refused ─► Done
@@ -17,29 +17,29 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 /// An object as it was listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// What the object is called; kinds that are migrated have no namespace.
+    /// Name of the object; kinds that are migrated have no namespace.
     pub name: String,
-    /// Its version. If it has another by now, somebody has written it, and so stored it as v1.
+    /// Its version. An object that has another by now has been written by somebody, and so stored as v1.
     pub resource_version: Option<String>,
 }
 
-/// What is next.
+/// The next step of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MigrationStep {
-    /// All objects are to be listed.
+    /// List all objects.
     List,
-    /// This one is to be written.
+    /// Write this object.
     Write(Listed),
-    /// Nothing for now: some are refused.
+    /// Wait: some objects are refused.
     Wait,
-    /// All of them are stored anew, so many.
+    /// All objects are stored anew; the number of them.
     Done(u64),
 }
 
-/// How far one definition is. Times are of the monotonic clock.
+/// Progress of one definition's migration. Times are of the monotonic clock.
 #[derive(Clone, Debug, Default)]
 pub struct Migration {
-    /// The definition's generation when its objects were listed: of another one nothing is known.
+    /// The definition's generation when its objects were listed: for another one the list does not hold.
     generation: Option<i64>,
     listed: bool,
     todo: VecDeque<Listed>,
@@ -51,7 +51,7 @@ pub struct Migration {
 }
 
 impl Migration {
-    /// What is to be done about the definition of this generation.
+    /// The next step for the definition of this generation.
     pub fn next(&mut self, generation: Option<i64>, now: Duration) -> MigrationStep {
         if !self.listed || self.generation != generation {
             *self = Self { generation, ..Self::default() };
@@ -68,17 +68,17 @@ impl Migration {
         }
     }
 
-    /// These are all objects that there are.
+    /// Takes in all existing objects.
     pub fn listed(&mut self, all: impl IntoIterator<Item = Listed>) {
         (self.listed, self.todo) = (true, all.into_iter().collect());
     }
 
-    /// The one that was next is stored anew: it was written, or is gone.
+    /// The object that was next is stored anew: it was written, or is gone.
     pub fn written(&mut self) {
         self.count += u64::from(self.todo.pop_front().is_some());
     }
 
-    /// The one that was next is refused: it is tried again after a pause. Whether that is news to who operates.
+    /// The object that was next is refused: it is tried again after a pause. Answers true if the reason is news.
     pub fn refused(&mut self, why: &str, now: Duration) -> bool {
         let Some(one) = self.todo.pop_front() else { return false };
         self.refused.push(one);

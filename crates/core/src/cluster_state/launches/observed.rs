@@ -1,7 +1,7 @@
-//! What nodes of an instance type really have for pods, where that is less than was foreseen when they were launched: later
-//! plans go by it (docs/decisions/037). It is known by node class, the class's hash, image and instance type, is read off Nodes
-//! that are ready for pods, and stands as an annotation on the EC2NodeClass after they are gone. What a Node has is its kubelet's
-//! word: [`witness`] says how much of it is believed (docs/decisions/056).
+//! The resources that nodes of an instance type really have for pods, where these are less than was foreseen at launch: later
+//! plans go by them (docs/decisions/037). They are known by node class, the class's hash, image and instance type, are read
+//! off Nodes that are ready for pods, and stand as an annotation on the EC2NodeClass after these are gone. A Node's resources
+//! are its kubelet's word: [`witness`] decides how much of it is believed (docs/decisions/056).
 
 mod witness;
 
@@ -23,7 +23,7 @@ use crate::resources::Resources;
 pub use witness::DoubtedNode;
 use witness::{Witness, at_least, believed, remember};
 
-/// Instance types that are known of a class, the latest.
+/// Most instance types remembered for one class, the latest.
 const MOST: usize = 128;
 /// How long it counts after a node has shown it for the first time; doubled each time that it is seen again after that, as
 /// the node may have been an odd one.
@@ -31,20 +31,20 @@ const HOLDS: SignedDuration = SignedDuration::from_hours(1);
 /// The longest that it counts.
 const LONGEST: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// What nodes of one instance type have for pods.
+/// The resources that nodes of one instance type have for pods.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Observation {
-    /// The hash of the class that they were launched by.
+    /// Hash of the class by which they were launched.
     hash: String,
     image: String,
     instance_type: String,
-    /// The resources of which they have less than was foreseen: what they have, as far as that is believed.
+    /// The resources of which they have less than was foreseen: the amounts that are believed.
     has: Resources,
     until: Timestamp,
-    /// How often it was seen anew.
+    /// Number of sightings after the one before had run out.
     times: u32,
-    /// Nodes that have so much less that one alone is not believed.
+    /// Nodes that report so much less that one alone is not believed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     witnesses: Vec<Witness>,
 }
@@ -67,29 +67,29 @@ impl Observation {
     }
 }
 
-/// What is known of one class.
+/// Observations of one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct OfClass {
     version: u64,
     types: Vec<Observation>,
-    /// When an administrator took the annotation off: nodes that were launched before say nothing any more.
+    /// Time at which an administrator took the annotation off: nodes launched before that are ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<Timestamp>,
 }
 
-/// What nodes really have, by class.
+/// Observed resources of nodes, by class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed(BTreeMap<String, OfClass>);
 
-/// What one node has, and what was foreseen for it.
+/// The resources that one node has, and those that were foreseen for it.
 struct NodeReport<'a> {
     class: &'a str,
     hash: &'a str,
     image: &'a str,
     instance_type: &'a str,
     foreseen: &'a Resources,
-    /// The resources of which it has less.
+    /// The node, with the resources of which it has less.
     witness: Witness,
 }
 
@@ -125,7 +125,7 @@ impl Observed {
         known.types.drain(..over);
     }
 
-    /// What nodes of an instance type have of the resources of which they have less than is foreseen.
+    /// The resources of which nodes of an instance type have less than is foreseen: the amounts that they have.
     fn resources_of(&self, class: &EC2NodeClass, instance_type: &str, now: Timestamp) -> Option<&Resources> {
         let known = self.0.get(class.metadata.name.as_deref()?)?;
         let hash = class.metadata.annotations.as_ref()?.get(annotations::NODE_CLASS_HASH)?;
@@ -139,7 +139,7 @@ impl Observed {
         known.types.iter().find(own).map(|one| &one.has)
     }
 
-    /// Takes what a class's annotation says, where that is later than what is known; what makes no sense says nothing.
+    /// Takes in a class's annotation if its version is later than the known one; text that cannot be read is ignored.
     fn take_annotation(&mut self, class: &str, written: &str, now: Timestamp) {
         let Some(mut there) = parse_observed(written) else { return };
         if self.0.get(class).is_some_and(|known| known.version >= there.version) {
@@ -152,8 +152,8 @@ impl Observed {
         self.0.insert(class.to_owned(), there);
     }
 
-    /// An administrator has taken the annotation off: nothing is known of the class any more, and nodes that are there say
-    /// nothing from now on.
+    /// An administrator has taken the annotation off: all observations of the class are dropped, and nodes that exist by now are
+    /// ignored from now on.
     fn clear(&mut self, class: &str, now: Timestamp) {
         if let Some(known) = self.0.get_mut(class) {
             *known = OfClass { version: known.version.saturating_add(1), types: Vec::new(), since: Some(now) };
@@ -174,7 +174,7 @@ fn parse_observed(written: &str) -> Option<OfClass> {
     serde_json::from_str(written).ok().filter(|one: &OfClass| one.version < MOST_CHANGES)
 }
 
-/// Objects that have changed since it was last looked what is to be learnt of them, by name.
+/// Objects that have changed since the last look and from which something may be learnt, by name.
 #[derive(Debug, Default)]
 pub(in crate::cluster_state) struct ToLearn {
     pub nodes: BTreeSet<String>,
@@ -185,7 +185,7 @@ pub(in crate::cluster_state) struct ToLearn {
 }
 
 impl ClusterState {
-    /// Takes in what annotations and Nodes say that have changed since the last look.
+    /// Takes in annotations and Nodes that have changed since the last look.
     pub(in crate::cluster_state) fn learn(&mut self, now: Timestamp) {
         let ToLearn { nodes, pools, classes, cleared } = std::mem::take(&mut self.to_learn);
         for name in pools {
@@ -261,7 +261,7 @@ fn hash_of(claim: &NodeClaim) -> Option<&str> {
     claim.metadata.annotations.as_ref()?.get(annotations::NODE_CLASS_HASH).map(String::as_str)
 }
 
-/// What a node that is ready for pods has of the resources of which it has less than its claim was told.
+/// The resources of which a node that is ready for pods has less than its claim was told: the amounts that it has.
 fn shortfall(node: &NodeEntry, entry: &ClaimEntry) -> Option<Resources> {
     let foreseen = from_quantities(&entry.claim.status.as_ref()?.allocatable);
     entry.facts.initialized?;
@@ -275,7 +275,7 @@ fn shortfall(node: &NodeEntry, entry: &ClaimEntry) -> Option<Resources> {
 }
 
 impl Snapshot {
-    /// A class's instance types with what their nodes really have for pods.
+    /// A class's instance types with no more allocatable than their nodes have been observed to have.
     pub(in crate::cluster_state) fn as_observed(
         &self,
         class: &str,
@@ -291,7 +291,7 @@ impl Snapshot {
         types.iter().map(limited).collect()
     }
 
-    /// What the node of a claim will have for pods, by what others of its kind have or had.
+    /// The allocatable of a claim's node, lowered to what others of its instance type have or had.
     pub(in crate::cluster_state) fn really(&self, entry: &ClaimEntry, mut promised: Resources) -> Resources {
         let claim = &entry.claim;
         let kind = instance_type_of(claim, None);
@@ -308,8 +308,8 @@ impl Snapshot {
         promised
     }
 
-    /// Nodes that have far less for pods than was foreseen, and whether that is believed, where their class's annotation does not
-    /// say so yet.
+    /// Nodes that have far less for pods than was foreseen, each with the amounts that are counted, where their class's
+    /// annotation does not say so yet.
     #[must_use]
     pub fn doubted_nodes(&self) -> Vec<(Arc<EC2NodeClass>, DoubtedNode)> {
         let news = |class: &Arc<EC2NodeClass>| {
@@ -329,7 +329,7 @@ impl Snapshot {
         self.classes.values().flat_map(news).collect()
     }
 
-    /// Annotations that EC2NodeClasses are to get, by the class's name.
+    /// Annotations to write on EC2NodeClasses, by the class's name.
     #[must_use]
     pub fn observed_to_write(&self) -> Vec<(String, String)> {
         let text = |class: &Arc<EC2NodeClass>| {
@@ -342,7 +342,7 @@ impl Snapshot {
     }
 }
 
-/// The same instance type with no more for pods than that.
+/// The instance type with no more for pods than `has`.
 fn limited(one: &InstanceType, has: &Resources) -> InstanceType {
     let (mut limited, foreseen) = (one.clone(), one.allocatable());
     for (name, has) in has.iter() {

@@ -1,4 +1,4 @@
-//! DaemonSets: the pod that each would put on a node, and whether it would.
+//! DaemonSets: the pod that each puts on a node, and the nodes on which it lands.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,14 +15,14 @@ use crate::requirements::{NodeSelectorRequirement, Requirement, Requirements};
 use crate::resources::Resources;
 use crate::volumes::is_attachable;
 
-/// Says of a pod which of its DaemonSet's templates it is of (DaemonSet controller).
+/// Label of a pod: the generation of its DaemonSet's template (DaemonSet controller).
 pub const POD_TEMPLATE_GENERATION: &str = "pod-template-generation";
-/// Says which template the DaemonSet has now (API server).
+/// Annotation of a DaemonSet: the generation of its template now (API server).
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 impl Snapshot {
-    /// The pod that each DaemonSet puts on its nodes. What its newest live pod of the same template requests after admission
-    /// (limit ranges, webhooks) counts over what the template says.
+    /// The pod that each DaemonSet puts on its nodes. The requests after admission (limit ranges, webhooks) of its newest
+    /// live pod of the same template count over those of the template.
     pub(in crate::cluster_state) fn daemon_pods(&self) -> Vec<Pod> {
         let mut newest: BTreeMap<&str, &PodEntry> = BTreeMap::new();
         for pod in self.pods.values().filter(|pod| pod.daemon && pod.is_active()) {
@@ -88,7 +88,7 @@ fn priority_of(pod: &KubePod, policies: &Policies) -> i32 {
 /// The pod as it would be stored. A class that is not known (yet) adds nothing, rather than that the DaemonSet counts as none.
 fn admitted(mut pod: KubePod, namespace: &str, policies: &Policies) -> Option<KubePod> {
     let spec = pod.spec.as_mut()?;
-    // The number that it comes to plays no part on a node, and classes of priority are not watched.
+    // The value of its priority class plays no part on a node, and priority classes are not watched.
     (spec.priority_class_name, spec.priority) = (None, None);
     if spec.runtime_class_name.as_ref().is_some_and(|name| !policies.runtime_classes.contains_key(name)) {
         spec.runtime_class_name = None;
@@ -156,7 +156,7 @@ impl<'d> ComingDaemons<'d> {
     }
 }
 
-/// How the uid of a DaemonSet's pod begins that is made of its template.
+/// Prefix of the uid of a DaemonSet's pod that is made of its template.
 const UID_PREFIX: &str = "daemon-";
 
 /// Tolerations that the DaemonSet controller gives each of its pods.
@@ -169,7 +169,7 @@ const ADDED: [(&str, &str); 6] = [
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
 
-/// Whether a DaemonSet's pod lands on a node with these labels and taints.
+/// True if a DaemonSet's pod lands on a node with these labels and taints.
 pub fn lands_on(pod: &Pod, labels: &BTreeMap<String, String>, taints: &[Taint]) -> bool {
     let hard = taints.iter().filter(|taint| taint.effect != "PreferNoSchedule");
     hard.into_iter().all(|taint| pod.tolerations.iter().any(|toleration| tolerates(toleration, taint)))

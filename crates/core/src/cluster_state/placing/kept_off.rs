@@ -1,5 +1,5 @@
-//! Which pods are kept off which pools, as their workloads have not used the nodes that were launched for them, and what is
-//! written down of that (docs/decisions/037).
+//! Pods that are kept off pools because their workloads have not used the nodes launched for them, and the annotation in
+//! which that is written down (docs/decisions/037).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::launch_limits::{Taken, UnusedWorkload};
 use crate::pod::Pod;
 use crate::requirements::{NodeSelectorRequirement, Operator};
 
-/// An attempt without a result for this long no longer delays others: the time to register, and some.
+/// Time after which an attempt without a result no longer delays others: the time to register, and some.
 const LONGEST_TRY: SignedDuration = SignedDuration::from_mins(20);
 
 impl Snapshot {
-    /// What DaemonSets take of new nodes beyond their templates, as pods of the instance types' nodes in their pools.
+    /// Requests of DaemonSets on new nodes beyond their templates, as pods of the instance types' nodes in their pools.
     pub(in crate::cluster_state) fn daemons_beyond(&self, now: Timestamp) -> Vec<Pod> {
         let pod = |(pool, taken): (&str, &Taken)| {
             let (name, kind) = (format!("daemons of {pool}"), taken.instance_type.clone());
@@ -28,14 +28,14 @@ impl Snapshot {
             };
             let (requests, node_selector) = (taken.more.clone(), selector.into());
             let uid = format!("daemons/{pool}/{}", taken.instance_type);
-            // It has been seen: it counts before what is only written.
+            // This was seen: it counts before what is only written in templates.
             let priority = i32::MAX;
             Pod { name, uid, requests, node_selector, priority, tolerations: vec![anything], ..Pod::default() }
         };
         self.unused.taken(now).map(pod).collect()
     }
 
-    /// The workloads of pods as a claim of that pool says what it is launched for.
+    /// The workloads of pods, as the annotation of a claim of that pool lists them.
     #[must_use]
     pub fn launched_for(&self, pool: &str, class: &str, pods: &[String]) -> String {
         let workloads: BTreeSet<&str> =
@@ -47,8 +47,8 @@ impl Snapshot {
         said.collect::<Vec<_>>().join(",")
     }
 
-    /// Keeps pods off the pools whose nodes their workloads have not used, but for one when it is time to try again. Answers
-    /// of each that is kept off, by uid, why.
+    /// Keeps pods off the pools whose nodes their workloads have not used, except one pod when it is time to try again.
+    /// Answers the reason for each that is kept off, by uid.
     pub(in crate::cluster_state) fn hold_back(&self, pods: &mut [Pod], now: Moment) -> BTreeMap<String, String> {
         let mut held = BTreeMap::new();
         let cases = self.cases(now.wall);
@@ -103,8 +103,8 @@ impl Snapshot {
         cases
     }
 
-    /// Nodes on their way, or that have just come, which show whether a workload uses the next: pool, class, workload, and how
-    /// many it had not used before.
+    /// Nodes on their way, or just come, that show whether a workload uses the next: pool, class, workload, and the number of
+    /// nodes that it had not used before.
     fn tried(&self, now: Timestamp) -> BTreeSet<(&str, &str, &str, u32)> {
         let waits = |entry: &&Arc<ClaimEntry>| {
             let facts = &entry.facts;
@@ -130,7 +130,7 @@ impl Snapshot {
             || self.loads.get(node).is_some_and(|load| load.visitors > 0)
     }
 
-    /// Annotations that NodePools are to get, by the pool's name.
+    /// Annotations to write on NodePools, by the pool's name.
     #[must_use]
     pub fn unused_to_write(&self) -> Vec<(String, String)> {
         let text = |name: &str| {
@@ -146,7 +146,7 @@ impl Snapshot {
 /// A workload that has not used the nodes of a pool.
 struct Case<'a> {
     pool: &'a str,
-    /// Whether the next may be tried.
+    /// True if the next node may be tried.
     free: bool,
     why: String,
 }
@@ -165,7 +165,7 @@ pub(super) fn keep_off_pools(pod: &mut Pod, pools: Vec<String>) {
     pod.volume_topology.iter_mut().for_each(|place| place.push(rule.clone()));
 }
 
-/// Whether a pod is tried before another.
+/// True if a pod is tried before another.
 pub(super) fn older(pod: &Pod, other: &Pod) -> bool {
     (pod.created, &pod.namespace, &pod.name) < (other.created, &other.namespace, &other.name)
 }

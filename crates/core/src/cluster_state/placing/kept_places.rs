@@ -1,5 +1,5 @@
-//! Places that kube-scheduler is asked to keep: which pods are to be nominated to the node that is planned for them
-//! (`status.nominatedNodeName`) before it lets pods in, and whose nomination is over (docs/decisions/044).
+//! Places that kube-scheduler is asked to keep: pods to nominate to the node that is planned for them
+//! (`status.nominatedNodeName`) before it lets pods in, and nominations that are over (docs/decisions/044).
 //!
 //! kube-scheduler does not know which pods a node is for. It fills the first node that is ready with the pods at the head
 //! of its queue, and a pod that fits this node alone finds no room. A nominated pod has its room kept.
@@ -15,7 +15,7 @@ use crate::daemons::DaemonShare;
 use crate::pack::alike;
 use crate::resources::Resources;
 
-/// What a pod's `status.nominatedNodeName` is to say.
+/// The value that a pod's `status.nominatedNodeName` is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptPlace {
     /// The pod's namespace.
@@ -24,7 +24,7 @@ pub struct KeptPlace {
     pub name: String,
     /// The pod's uid.
     pub uid: String,
-    /// The node; `None` where the pod is nominated no more.
+    /// The node's name; `None` if the nomination is to be taken back.
     pub node: Option<String>,
 }
 
@@ -73,9 +73,9 @@ impl Snapshot {
         places
     }
 
-    /// Whether a node is let in after others: it has room for pods of a StatefulSet that are still to come, which nobody can
-    /// nominate, and pods wait that could take it though their own nodes are on their way. Such room is often the dearest, as
-    /// on-demand capacity is, and would be launched for once more.
+    /// True if a node is let in after others: it has room for pods of a StatefulSet that are still to come, which nobody can
+    /// nominate, and pods wait that could take this room though their own nodes are on their way. Such room is often the
+    /// dearest, as on-demand capacity is, and would be launched once more.
     #[must_use]
     pub fn comes_last(&self, claim: &str, now: Moment) -> bool {
         let waiting = || self.pods.iter().filter(|(_, entry)| waits(entry));
@@ -91,7 +91,7 @@ impl Snapshot {
         let machines = self.machines();
         let source = machines.iter().find(|source| source.claim_name() == Some(claim));
         let Some(node) = source.map(|source| self.join(source)) else { return false };
-        // Sets wait for no other sets, which would wait for them.
+        // StatefulSets do not wait for other StatefulSets, which would wait for them.
         let others = waiting().filter(|(uid, entry)| !entry.stateful && at(uid).is_some_and(|other| other != claim));
         let mut fitting = others.filter(|(_, entry)| {
             let selected = entry.pod.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value));
@@ -100,7 +100,7 @@ impl Snapshot {
         fitting.next().is_some()
     }
 
-    /// Of the pods expected on a node those that surely fit together and are not nominated to it yet, the largest first.
+    /// The pods expected on a node that surely fit together and are not nominated to it yet, the largest first.
     fn fitting<'s>(
         &self,
         node: &JoinedNode,
@@ -122,8 +122,8 @@ impl Snapshot {
         here
     }
 
-    /// Of nominations that were written, by the pod's uid, those that are over while the pod still waits: it is not expected
-    /// there any more. The second list has the pods of which nothing is left to be done.
+    /// Written nominations, by the pod's uid, that are over while the pod still waits: it is not expected there any more. The
+    /// second list has the pods for which nothing is left to do.
     #[must_use]
     pub fn places_over(&self, written: &BTreeMap<String, String>, now: Moment) -> (Vec<KeptPlace>, Vec<String>) {
         let (mut over, mut done) = (Vec::new(), Vec::new());
@@ -138,7 +138,7 @@ impl Snapshot {
         (over, done)
     }
 
-    /// Whether kube-scheduler is making room for a pod: it is nominated to a node from which pods are going.
+    /// True if kube-scheduler is making room for a pod: it is nominated to a node from which pods are going.
     pub(in crate::cluster_state) fn is_made_room_for(&self, entry: &PodEntry) -> bool {
         let load = entry.nominated.as_ref().and_then(|node| self.loads.get(node));
         load.is_some_and(|load| load.pods.values().any(|other| other.deleting && other.takes_room()))
@@ -151,7 +151,8 @@ impl Snapshot {
         first.is_some_and(|first| waiting.any(|entry| !alike(&entry.pod, &first.pod)))
     }
 
-    /// What a node has left for pods beside those on it and those that DaemonSets will put there; `None` where it is not known.
+    /// The room that a node has left for pods beside those on it and those that DaemonSets will put there; `None` if it is
+    /// not known.
     fn free_room(&self, node: &JoinedNode, name: &str, daemons: &ComingDaemons<'_>) -> Option<Resources> {
         let load = self.loads.get(name).map(AsRef::as_ref);
         if load.is_some_and(|load| load.pods.values().any(|entry| entry.unreadable)) {
@@ -178,7 +179,7 @@ impl Snapshot {
     }
 }
 
-/// Whether a pod waits for kube-scheduler.
+/// True if a pod waits for kube-scheduler.
 fn waits(entry: &PodEntry) -> bool {
     entry.node_name.is_empty()
         && entry.is_active()
@@ -192,7 +193,7 @@ fn place(entry: &PodEntry, node: Option<&str>) -> KeptPlace {
     KeptPlace { namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.clone(), node }
 }
 
-/// The largest share of a node that a pod takes.
+/// The largest share of a node's resources that a pod takes.
 fn share(requests: &Resources, room: &Resources) -> f64 {
     let shares = requests.iter().map(|(name, amount)| amount as f64 / room.get(name).max(1) as f64);
     shares.fold(0.0, f64::max)

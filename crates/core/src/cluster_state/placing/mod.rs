@@ -1,4 +1,4 @@
-//! Where pods are expected, and where not: nominations, places kept for pods, nodes and pools that are left out.
+//! Places at which pods are expected, or not: nominations, places kept for pods, nodes and pools that are left out.
 
 pub(super) mod closed_pools;
 pub(super) mod kept_off;

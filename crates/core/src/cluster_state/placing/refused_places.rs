@@ -35,7 +35,7 @@ const MOST: usize = 1000;
 /// A node, and pods that are alike.
 type Place = (String, u64);
 
-/// What is known of a place.
+/// The refusals of a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Refused {
     points: u32,
@@ -86,18 +86,18 @@ pub struct RefusedPlace {
     pub pod: String,
     /// The node's name; empty where it is every node that is there.
     pub node: String,
-    /// Why, with kube-scheduler's words.
+    /// The reason, with kube-scheduler's words.
     pub why: String,
 }
 
 impl RefusedPlaces {
-    /// How many places are remembered.
+    /// Number of places remembered.
     #[must_use]
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// None is.
+    /// True if no place or verdict is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.places.is_empty() && self.verdicts.is_empty()
@@ -261,7 +261,7 @@ impl Snapshot {
         }
     }
 
-    /// Writes on pods which of the nodes are out for them. Answers what was written.
+    /// Writes on each pod the nodes that are out for it. Answers the places that were written.
     pub(in crate::cluster_state) fn refuse_places(
         &self,
         pods: &mut [Pod],
@@ -294,7 +294,7 @@ impl Snapshot {
     }
 }
 
-/// What pods have in common that kube-scheduler treats alike.
+/// Hash of the properties of a pod by which kube-scheduler treats pods alike.
 pub(super) fn class_of(pod: &Pod) -> u64 {
     let (name, uid) = (String::new(), String::new());
     let shared = crate::cluster_state::placing::nominations::own_labels(pod)
@@ -304,12 +304,12 @@ pub(super) fn class_of(pod: &Pod) -> u64 {
     print(&like)
 }
 
-/// What of a node decides who may be there: it is tried again when that has changed.
+/// Fingerprint of a node's fields that decide which pods may be there: it is tried again when that has changed.
 fn print_of(node: &NodeEntry) -> u64 {
     print(&(&node.uid, &node.labels, &node.taints, &node.allocatable))
 }
 
-/// Depends on nothing but what is given: the hasher has no seed.
+/// Hash of a value's JSON; it depends on nothing else, as the hasher has no seed.
 fn print(what: &impl Serialize) -> u64 {
     let mut hasher = FxHasher::default();
     serde_json::to_string(what).unwrap_or_default().hash(&mut hasher);

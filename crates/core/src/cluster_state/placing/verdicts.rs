@@ -18,17 +18,17 @@ use super::refused_places::{Like, OUT, RefusedPlace, class_of, length, minutes, 
 use crate::cluster_state::{ClusterState, JoinedNode, Moment, NodeEntry, NodeSource, Snapshot};
 use crate::pod::Pod;
 
-/// kube-scheduler puts a pod that it found no node for off for so long at most: refusals closer together are one verdict.
+/// Longest time for which kube-scheduler puts off a pod that it found no node for: refusals closer together are one verdict.
 const APART: Duration = Duration::from_secs(10);
-/// Verdicts that are remembered.
+/// Most verdicts remembered.
 const MOST: usize = 1000;
 
-/// A node that has not changed since the verdicts that are known counts as this old.
+/// Number for a node that has not changed since the known verdicts.
 const UNCHANGED: u64 = 0;
-/// A node that is still to come was judged by nobody.
+/// Number for a node that is still to come: no verdict covers it.
 pub(in crate::cluster_state) const TO_COME: u64 = u64::MAX;
 
-/// What is known of pods that are alike.
+/// The verdict on pods that are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Verdict {
     points: u32,
@@ -42,7 +42,7 @@ struct Verdict {
     until: Duration,
     /// The number of changes of nodes when it was spoken: nodes that have changed since, or come, are not among those judged.
     as_of: u64,
-    /// Whether a pod has been bound since to a node that was not judged.
+    /// True if a pod has been bound since to a node that was not judged.
     proven: bool,
     /// The pod, by uid, that tries a node that was not judged.
     tries: Option<String>,
@@ -97,7 +97,7 @@ impl Verdicts {
         self.all.is_empty()
     }
 
-    /// The number of changes that a node had last seen.
+    /// The number of changes at the time of a node's last one.
     fn changed(&self, node: &str) -> u64 {
         self.changed.get(node).copied().unwrap_or(UNCHANGED)
     }
@@ -137,7 +137,7 @@ impl Verdicts {
         self.tidy();
     }
 
-    /// A pod is gone: what was refused for it alone is forgotten.
+    /// A pod is gone: verdicts for it alone are forgotten.
     pub(super) fn forget_pod(&mut self, uid: &str) {
         self.all.retain(|_, one| !one.pods.remove(uid) || !one.pods.is_empty());
         self.tidy();
@@ -156,7 +156,7 @@ impl Verdicts {
         self.tidy();
     }
 
-    /// Whether [`Verdicts::forget_old`] would change anything.
+    /// True if [`Verdicts::forget_old`] would change anything.
     pub(super) fn has_old(&self, now: Duration) -> bool {
         self.all.len() > MOST || self.all.values().any(|one| now >= one.until.max(one.last) + length(one.times))
     }
@@ -169,7 +169,7 @@ impl Verdicts {
 }
 
 impl ClusterState {
-    /// A Node is there, or has changed in what decides who may be on it: it is judged anew.
+    /// A Node is there, or has changed in a field that decides which pods may be on it: it is judged anew.
     pub(in crate::cluster_state) fn note_node_change(&mut self, entry: &NodeEntry) {
         if self.now.refused_places.verdicts.is_empty() {
             return;
@@ -211,7 +211,7 @@ impl ClusterState {
 }
 
 impl Snapshot {
-    /// The number of changes that a machine had last seen, by which it is held against verdicts.
+    /// The number of changes at the time of a machine's last one, to be compared with that of verdicts.
     pub(in crate::cluster_state) fn judged_as_of(&self, node: &JoinedNode) -> u64 {
         match &node.source {
             NodeSource::Node(entry) | NodeSource::Both(entry, _) if node.initialized && entry.ready => {
@@ -221,8 +221,8 @@ impl Snapshot {
         }
     }
 
-    /// Writes on pods that the nodes which are there are out for them, and keeps all but one of a class off new nodes until that one
-    /// is bound. Answers of those that are kept off, by uid, why; `refused` gets what was written.
+    /// Marks the nodes that are there as refused for pods, and keeps all but one of a class off new nodes until that one is
+    /// bound. Answers the reason for each pod that is kept off, by uid; the marks are added to `refused`.
     pub(in crate::cluster_state) fn keep_off_refused(
         &self,
         pods: &mut [Pod],
@@ -254,7 +254,7 @@ impl Snapshot {
                 let pod = &mut pods[*at];
                 pod.refused_as_of = Some(one.as_of);
                 refused.push(RefusedPlace { pod: pod.uid.clone(), node: String::new(), why: why.clone() });
-                // Those that have to leave their nodes are so many already, and are waited for.
+                // Pods that have to leave their nodes are so many already, and are waited for.
                 if !one.proven && Some(*at) != goes && !self.is_bound(pod.base_uid()) {
                     keep_off_pools(pod, pools.clone());
                     held.insert(pod.uid.clone(), why.clone());

@@ -236,7 +236,7 @@ fn api_server_restored_to_an_earlier_state_is_believed() {
     assert_eq!((state.snapshot().pools.len(), state.snapshot().classes.len()), (1, 1));
     assert_eq!(state.apply_pool(pool_at(false, "1", "49")), UpdateEffect::Stale);
 
-    // What was there all the time, and is as it was.
+    // An object that was there all the time, and is as it was.
     let mut state = ClusterState::new();
     let node_at = |version: &str| {
         let mut node = kube_node("n", "p", json!({}));
