@@ -199,14 +199,19 @@ fn objects_of_a_namespace_are_warned_of_and_end_nothing() {
     assert!(ended.stdout.contains("looks like a Karpenter that does not wait for our Lease"), "{}", ended.stdout);
 }
 
-/// Answers for Leases that one elsewhere is held, renewed then and for so long.
+/// Answers for Leases that one elsewhere is held, renewed then and for so long, after many that somebody has made up.
 fn lease_elsewhere(renewed: impl Fn() -> (String, i32)) -> impl Fn(&str) -> Option<stub::Reply> {
     move |path| {
+        let made_up = |nth: usize| {
+            json!({"metadata": {"name": "karpenter-leader-election", "namespace": format!("a{nth}")}, "spec":
+                {"holderIdentity": "x", "leaseDurationSeconds": 1, "renewTime": "2100-01-01T00:00:00.000000Z"}})
+        };
         let meta = json!({"name": "karpenter-leader-election", "namespace": "karpenter"});
         let (time, seconds) = renewed();
         let spec = json!({"holderIdentity": "kp-1_x", "leaseDurationSeconds": seconds, "renewTime": time});
         let asked = path.contains("/leases") && path.contains("karpenter-leader-election");
-        asked.then(|| list(&[json!({"metadata": meta, "spec": spec})]))
+        let all: Vec<Value> = (0..60).map(made_up).chain([json!({"metadata": meta, "spec": spec})]).collect();
+        asked.then(|| list(&all))
     }
 }
 

@@ -22,7 +22,7 @@ use kube::Client;
 use kube::api::ListParams;
 
 use ask::{Asker, Attempt, NoAnswer};
-use others::{Others, Own, find_others, is_of_interest, lease_names};
+use others::{KeptDeployments, Others, Own, find_others, held_leases, lease_names};
 
 pub use others::SuspectLease;
 pub use standing::stand_by;
@@ -43,8 +43,10 @@ const OLDER: [Older; 1] = [(
 )];
 /// Objects a page: anybody may make large ones.
 const PAGE: u32 = 100;
-/// Deployments that look like a Karpenter or a Cluster Autoscaler, at most.
-const MOST_KEPT: usize = 100;
+/// Most Leases of one name that are read: who makes more of them has as many namespaces.
+const MOST_LEASES: usize = 5000;
+/// Most other names of Leases that are looked for.
+const MOST_LEASE_NAMES: usize = 20;
 /// No version of Kubernetes has numbers like this.
 const MOST_NUMBER: u16 = 1000;
 /// Findings that are reported one by one.
@@ -165,7 +167,7 @@ pub async fn find_rivals(
     now: jiff::Timestamp,
     warn: impl Fn(&str),
 ) -> Vec<SuspectLease> {
-    let (deployments, leases) = match everything(asker, client, &warn).await {
+    let (deployments, leases) = match everything(asker, client, now, &warn).await {
         Ok(everything) => everything,
         Err(NoAnswer::Never(why) | NoAnswer::InTime(why)) => {
             warn(&format!("whether a Karpenter or a Cluster Autoscaler runs here cannot be seen: {why}"));
@@ -218,40 +220,58 @@ fn unnamed(found: &[String]) -> Option<usize> {
 async fn everything(
     asker: &Asker,
     client: &Client,
+    now: jiff::Timestamp,
     warn: &impl Fn(&str),
 ) -> Result<(Vec<Deployment>, Vec<Lease>), NoAnswer> {
     let all: LenientApi<Deployment> = LenientApi::all(client.clone());
-    let mut deployments = Vec::new();
+    let mut kept = KeptDeployments::default();
     let mut page = ListParams::default().limit(PAGE);
     loop {
         let found = asker.api("the cluster's Deployments", || all.list(&page)).await?;
-        deployments.extend(found.items.into_iter().filter(is_of_interest).take(MOST_KEPT + 1 - deployments.len()));
-        match found.continues {
-            Some(token) if deployments.len() <= MOST_KEPT => page = page.continue_token(&token),
-            _ => break,
-        }
+        kept.keep_of_interest(found.items);
+        let Some(token) = found.continues else { break };
+        page = page.continue_token(&token);
     }
-    if deployments.len() > MOST_KEPT {
-        deployments.truncate(MOST_KEPT);
+    let KeptDeployments { kept: deployments, left_out, .. } = kept;
+    if left_out > 0 {
         warn(&format!(
-            "more than {MOST_KEPT} Deployments look like a Karpenter or a Cluster Autoscaler: the others are not looked at"
+            "{left_out} more Deployments look like a Karpenter or a Cluster Autoscaler, and are not looked at"
         ));
     }
-    let all: LenientApi<Lease> = LenientApi::all(client.clone());
     let mut names = vec![dovetail_api::names::LEASE_NAME.to_owned(), "cluster-autoscaler".to_owned()];
     let others = lease_names(&deployments);
-    if let Some(more) = unnamed(&others) {
+    if others.len() > MOST_LEASE_NAMES {
+        let more = others.len() - MOST_LEASE_NAMES;
         warn(&format!("{more} more name(s) of Leases by which what looks like a Karpenter leads are not looked for"));
     }
-    names.extend(others.into_iter().take(MOST_NAMED));
+    names.extend(others.into_iter().take(MOST_LEASE_NAMES));
     let mut leases = Vec::new();
     for name in names {
-        let named = ListParams::default().fields(&format!("metadata.name={name}")).limit(PAGE);
-        let found = asker.api("the cluster's Leases", || all.list(&named)).await?;
-        if found.continues.is_some() {
-            warn(&format!("more than {PAGE} Leases are called {name}: the others are not looked at"));
-        }
-        leases.extend(found.items);
+        leases.extend(leases_named(asker, client, &name, now, warn).await?);
     }
     Ok((deployments, leases))
+}
+
+/// The Leases of a name that may be somebody's. That there are more than are read is told by `warn`.
+async fn leases_named(
+    asker: &Asker,
+    client: &Client,
+    name: &str,
+    now: jiff::Timestamp,
+    warn: &impl Fn(&str),
+) -> Result<Vec<Lease>, NoAnswer> {
+    let all: LenientApi<Lease> = LenientApi::all(client.clone());
+    let mut page = ListParams::default().fields(&format!("metadata.name={name}")).limit(PAGE);
+    let (mut leases, mut read) = (Vec::new(), 0);
+    loop {
+        let found = asker.api("the cluster's Leases", || all.list(&page)).await?;
+        read += found.items.len();
+        leases.extend(held_leases(found.items, now));
+        let Some(token) = found.continues else { return Ok(leases) };
+        if read >= MOST_LEASES {
+            warn(&format!("more than {MOST_LEASES} Leases are called {name}: the others are not looked at"));
+            return Ok(leases);
+        }
+        page = page.continue_token(&token);
+    }
 }

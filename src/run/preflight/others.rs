@@ -2,6 +2,7 @@
 //! is what objects in somebody's namespace say: it is a reason to look closer (`standing.rs` here), never one to end. The finding
 //! is pure; `mod.rs` here asks the API server.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dovetail_core::lease::STRANGERS_WAIT;
@@ -9,6 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
 /// Number of its durations within which a Lease that was renewed may be alive.
@@ -18,6 +20,11 @@ const USUAL_DURATION: i32 = 15;
 /// Names a program, whatever the chart calls it.
 const NAME_LABELS: [&str; 3] = ["app.kubernetes.io/name", "k8s-app", "app"];
 const KARPENTER: &str = "karpenter";
+/// Namespaces in which a Karpenter usually runs.
+const USUAL_NAMESPACES: [&str; 2] = ["karpenter", "kube-system"];
+/// Most Deployments that look like a Karpenter or a Cluster Autoscaler, in all and of one namespace.
+const MOST_KEPT: usize = 100;
+const MOST_OF_NAMESPACE: usize = 5;
 const AUTOSCALER: &str = "cluster-autoscaler";
 
 /// Our own place.
@@ -58,8 +65,41 @@ pub struct SuspectLease {
     pub accounts: Vec<(String, String)>,
 }
 
+/// The Deployments that are looked at: few of each namespace, as anybody may make any number of them in one.
+#[derive(Debug, Default)]
+pub struct KeptDeployments {
+    /// These.
+    pub kept: Vec<Deployment>,
+    /// Number of the others that are of interest.
+    pub left_out: usize,
+    by_namespace: BTreeMap<String, usize>,
+}
+
+impl KeptDeployments {
+    /// Keeps those of interest, as far as there is room.
+    pub fn keep_of_interest(&mut self, found: Vec<Deployment>) {
+        for deployment in found.into_iter().filter(is_of_interest) {
+            let own = self.by_namespace.entry(deployment.namespace().unwrap_or_default()).or_default();
+            *own += 1;
+            if *own <= MOST_OF_NAMESPACE && self.kept.len() < MOST_KEPT {
+                self.kept.push(deployment);
+            } else {
+                self.left_out += 1;
+            }
+        }
+    }
+}
+
+/// Keeps of Leases those that may be somebody's, without what is not looked at: anybody may make large ones.
+pub fn held_leases(found: Vec<Lease>, now: Timestamp) -> impl Iterator<Item = Lease> {
+    found.into_iter().filter(move |one| is_held(one, now)).map(|one| {
+        let ObjectMeta { name, namespace, .. } = one.metadata;
+        Lease { metadata: ObjectMeta { name, namespace, ..ObjectMeta::default() }, spec: one.spec }
+    })
+}
+
 /// True if [`find_others`] looks at the Deployment.
-pub fn is_of_interest(deployment: &Deployment) -> bool {
+fn is_of_interest(deployment: &Deployment) -> bool {
     wants_to_run(deployment)
         && (is(deployment, AUTOSCALER, "cluster-autoscaler") || is(deployment, KARPENTER, "karpenter/controller"))
 }
@@ -67,11 +107,12 @@ pub fn is_of_interest(deployment: &Deployment) -> bool {
 /// Names of the Leases by which what looks like a Karpenter leads, where they are not the default.
 pub fn lease_names(deployments: &[Deployment]) -> Vec<String> {
     let of_karpenters = deployments.iter().filter(|one| is(one, KARPENTER, "karpenter/controller"));
-    let mut names: Vec<String> = of_karpenters.filter_map(held_lease).map(|(_, name)| name).collect();
-    names.retain(|name| name != dovetail_api::names::LEASE_NAME && name != AUTOSCALER);
+    let named = |one: &Deployment| Some((is_unusual(&one.namespace()?), held_lease(one)?.1));
+    let mut names: Vec<(bool, String)> = of_karpenters.filter_map(named).collect();
+    names.retain(|(_, name)| name != dovetail_api::names::LEASE_NAME && name != AUTOSCALER);
     names.sort_unstable();
-    names.dedup();
-    names
+    let mut known = BTreeSet::new();
+    names.into_iter().map(|(_, name)| name).filter(|name| known.insert(name.clone())).collect()
 }
 
 /// Looks through what runs in the cluster.
@@ -108,7 +149,13 @@ pub fn find_others(own: &Own<'_>, deployments: &[Deployment], leases: &[Lease], 
             others.suspects.extend(Some(suspect).filter(|_| said));
         }
     }
+    others.suspects.sort_by_key(|suspect| is_unusual(&suspect.namespace));
     others
+}
+
+/// False of a namespace where a Karpenter usually runs, in which only administrators write: its Leases come first.
+fn is_unusual(namespace: &str) -> bool {
+    !USUAL_NAMESPACES.contains(&namespace)
 }
 
 /// Holder of a Lease, if it has one.
@@ -346,6 +393,31 @@ mod tests {
         let accounts: Vec<_> =
             found.suspects.iter().map(|one| (one.namespace.as_str(), one.accounts.clone())).collect();
         assert_eq!(accounts, [("karpenter", vec![("karpenter".to_owned(), "kp".to_owned())])]);
+    }
+
+    #[test]
+    fn made_up_deployments_and_leases_hide_no_others() {
+        let mut kept = KeptDeployments::default();
+        let named = |name: &str| {
+            let mut one = deployment("aaa", name, IMAGE, 1, "karpenter");
+            let pod = one.spec.as_mut().and_then(|spec| spec.template.spec.as_mut()).unwrap();
+            pod.containers[0].args = Some(vec![format!("--leader-election-name={name}")]);
+            one
+        };
+        kept.keep_of_interest((0..300).map(|nth| named(&format!("a{nth}"))).collect());
+        let mut real = named("mine");
+        real.metadata.namespace = Some("karpenter".to_owned());
+        kept.keep_of_interest(vec![real]);
+        assert_eq!((kept.kept.len(), kept.left_out), (6, 295));
+        assert_eq!(lease_names(&kept.kept)[0], "mine", "names of a usual namespace come first");
+        let mut leases: Vec<Lease> =
+            (0..300).map(|nth| lease(&format!("a{nth}"), "karpenter-leader-election", "x", 2)).collect();
+        leases.push(lease("karpenter", "karpenter-leader-election", "kp-1", 2));
+        leases[0].metadata.annotations = Some([("large".to_owned(), "x".repeat(1000))].into());
+        let leases: Vec<Lease> = held_leases(leases, NOW).collect();
+        assert!(leases[0].metadata.annotations.is_none());
+        let found = find_others(&OWN, &[], &leases, NOW);
+        assert_eq!((found.suspects.len(), found.suspects[0].namespace.as_str()), (301, "karpenter"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! that is renewed twice while its holder's ServiceAccount may create NodeClaims, which only an administrator grants. Where the
 //! Leases cannot be read meanwhile nothing is proven, and a warning says so.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dovetail_actors::reading::LenientApi;
@@ -20,6 +20,7 @@ use kube::{Client, ResourceExt};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::others::{SuspectLease, believed_duration, holder};
+use super::{MOST_NAMED, unnamed};
 
 /// Pause between two looks. A Karpenter renews its Lease every two seconds.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -28,8 +29,13 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const UNRENEWED: Duration = Duration::from_secs(20);
 /// Longest wait for one answer, and longest time between two looks that show whether a Lease is renewed.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// Leases that are watched: who makes more of them has as many namespaces.
-const MOST_WATCHED: usize = 20;
+/// Most Leases that are read one by one in a look; where more are watched, all of their names are listed, page by page.
+const MOST_READ_ALONE: usize = 20;
+/// Leases a page.
+const PAGE: u32 = 100;
+/// Most Leases whose accounts are asked about, in all and between two looks.
+const MOST_JUDGED: usize = 100;
+const MOST_JUDGED_AT_ONCE: usize = 10;
 /// Accounts that are asked about for one Lease.
 const MOST_ACCOUNTS: usize = 4;
 /// Renewals that show that somebody is at work.
@@ -116,93 +122,174 @@ enum Verdict {
 ///
 /// # Errors
 /// One of them is.
-pub async fn stand_by(client: &Client, mut suspects: Vec<SuspectLease>, warn: impl Fn(&str)) -> Result<(), Failure> {
-    let others = suspects.len().saturating_sub(MOST_WATCHED);
-    suspects.truncate(MOST_WATCHED);
+pub async fn stand_by(client: &Client, suspects: Vec<SuspectLease>, warn: impl Fn(&str)) -> Result<(), Failure> {
     let Some(longest) = suspects.iter().map(|one| one.duration).max() else { return Ok(()) };
-    if others > 0 {
-        warn(&format!("{others} more Lease(s) that look like a Karpenter's are not watched"));
-    }
     let begun = Instant::now();
-    let mut looks = Looks::default();
-    let mut watched: Vec<(SuspectLease, Renewals)> =
-        suspects.into_iter().map(|suspect| (suspect, Renewals::default())).collect();
-    let mut unrenewed: Vec<(SuspectLease, Renewals)> = Vec::new();
-    while !looks.are_over(begun.elapsed(), longest) && !watched.is_empty() {
-        if let Some(leases) = leases_now(client, &watched).await {
-            let now = begun.elapsed();
-            looks.note(now);
-            for (suspect, renewals) in &mut watched {
-                let own = |lease: &&Lease| {
-                    lease.namespace().as_ref() == Some(&suspect.namespace) && lease.name_any() == suspect.name
-                };
-                renewals.see(leases.iter().find(own), now);
+    let mut watch = Watch::new(suspects);
+    let mut harmless = Vec::new();
+    while !watch.looks.are_over(begun.elapsed(), longest) && !watch.watched.is_empty() {
+        match timeout(ANSWER_WITHIN, leases_now(client, &watch.watched)).await.ok().flatten() {
+            Some(leases) => {
+                watch.see(&leases, begun.elapsed());
+                for (suspect, renewals) in watch.split_off_renewed() {
+                    harmless.push(not_heeded(client, &suspect, &renewals).await?);
+                    if let Some(last) = harmless.last().filter(|_| harmless.len() <= MOST_NAMED) {
+                        warn(last);
+                    }
+                }
             }
-            // Those that are renewed are judged, once; the others are looked at again.
-            let (renewed, rest) = watched.into_iter().partition(|(_, renewals)| renewals.holder().is_some());
-            watched = rest;
-            judge_all(client, renewed, &warn).await?;
+            None => watch.keep_few(),
         }
-        let (still, rest): (Vec<_>, Vec<_>) =
-            watched.into_iter().partition(|(suspect, renewals)| renewals.is_unrenewed(&looks, suspect.duration));
-        (watched, unrenewed) = (rest, [unrenewed, still].concat());
-        if !watched.is_empty() {
+        watch.drop_unrenewed();
+        if !watch.watched.is_empty() {
             sleep(LOOK_INTERVAL).await;
         }
     }
-    let suffice = looks.suffice(begun.elapsed());
-    let (seen, unseen) = if suffice { (watched, Vec::new()) } else { (Vec::new(), watched) };
-    for (SuspectLease { namespace, name, holder, .. }, _) in unrenewed.iter().chain(&seen) {
+    if let Some(more) = unnamed(&harmless) {
         warn(&format!(
-            "Lease {namespace}/{name}, held by {holder}, is not renewed as a Karpenter does: it is not heeded"
+            "{more} more Lease(s) are renewed by accounts that are not known to provision: they are not heeded"
         ));
     }
-    for (SuspectLease { namespace, name, holder, .. }, _) in unseen {
-        warn(&format!(
-            "Lease {namespace}/{name}, held by {holder}, could not be read often enough to see whether it is renewed: it is \
-             not heeded; if a Karpenter runs there, scale it to 0"
-        ));
-    }
+    let suffice = watch.looks.suffice(begun.elapsed());
+    watch.report(suffice, &warn);
     Ok(())
 }
 
-async fn judge_all(
-    client: &Client,
-    renewed: Vec<(SuspectLease, Renewals)>,
-    warn: &impl Fn(&str),
-) -> Result<(), Failure> {
-    for (suspect, renewals) in renewed {
-        let holder = renewals.holder().unwrap_or_default();
-        let found = format!("Lease {}/{} is held by {holder}", suspect.namespace, suspect.name);
-        match judge(client, &suspect, holder).await {
-            Verdict::Provisions(account) => {
-                return Err(Failure::System(format!(
-                    "something else provisions in this cluster: {found}, which renews it as {account} and may create \
-                     NodeClaims; two of them would launch twice: scale it to 0, or run Dovetail in its namespace with its Lease"
-                )));
-            }
-            Verdict::Harmless(accounts) => {
-                warn(&format!(
-                    "{found}, whose ServiceAccount may not create NodeClaims ({accounts}): it is not heeded"
-                ));
-            }
-            Verdict::Unknown(why) => warn(&format!(
-                "{found}, and it cannot be told whether that may create NodeClaims ({why}): it is not heeded; if a Karpenter \
-                 runs there, scale it to 0"
-            )),
+/// The Leases that are watched, and what came of the others.
+#[derive(Debug, Default)]
+struct Watch {
+    /// In the order in which their accounts are asked about.
+    watched: Vec<(SuspectLease, Renewals)>,
+    unrenewed: Vec<SuspectLease>,
+    /// Number of those whose accounts were asked about.
+    judged: usize,
+    /// Number of those that were too many to be read or asked about.
+    left_out: usize,
+    looks: Looks,
+}
+
+impl Watch {
+    fn new(suspects: Vec<SuspectLease>) -> Self {
+        let watched = suspects.into_iter().map(|suspect| (suspect, Renewals::default())).collect();
+        Self { watched, ..Self::default() }
+    }
+
+    /// Takes in a look, by namespace and name.
+    fn see(&mut self, leases: &BTreeMap<(String, String), Lease>, now: Duration) {
+        self.looks.note(now);
+        for (suspect, renewals) in &mut self.watched {
+            renewals.see(leases.get(&(suspect.namespace.clone(), suspect.name.clone())), now);
         }
     }
-    Ok(())
+
+    /// Splits off the Leases that are seen to be renewed, as many as are asked about before the next look. Each is judged once;
+    /// beyond the bound none is.
+    fn split_off_renewed(&mut self) -> Vec<(SuspectLease, Renewals)> {
+        let is_renewed = |one: &(SuspectLease, Renewals)| one.1.holder().is_some();
+        let (mut renewed, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.watched).into_iter().partition(is_renewed);
+        let most = MOST_JUDGED_AT_ONCE.min(MOST_JUDGED - self.judged);
+        let mut later = renewed.split_off(most.min(renewed.len()));
+        self.judged += renewed.len();
+        if self.judged == MOST_JUDGED {
+            self.left_out += later.len();
+            later.clear();
+        }
+        self.watched = later;
+        self.watched.extend(rest);
+        renewed
+    }
+
+    /// Watches only the first few on, where all of them could not be read.
+    fn keep_few(&mut self) {
+        self.left_out += self.watched.len().saturating_sub(MOST_READ_ALONE);
+        self.watched.truncate(MOST_READ_ALONE);
+    }
+
+    /// Ends the watch of those that were not renewed for long enough.
+    fn drop_unrenewed(&mut self) {
+        let looks = self.looks;
+        let is_over = |one: &(SuspectLease, Renewals)| one.1.is_unrenewed(&looks, one.0.duration);
+        let (over, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.watched).into_iter().partition(is_over);
+        self.unrenewed.extend(over.into_iter().map(|(suspect, _)| suspect));
+        self.watched = rest;
+    }
+
+    /// Says of those that nothing was proven of that they are not heeded, by name of the first few.
+    fn report(self, suffice: bool, warn: &impl Fn(&str)) {
+        let rest = self.watched.into_iter().map(|(suspect, _)| suspect);
+        let (mut seen, mut unseen) = (self.unrenewed, Vec::new());
+        if suffice {
+            seen.extend(rest)
+        } else {
+            unseen.extend(rest)
+        }
+        for SuspectLease { namespace, name, holder, .. } in seen.iter().take(MOST_NAMED) {
+            warn(&format!(
+                "Lease {namespace}/{name}, held by {holder}, is not renewed as a Karpenter does: it is not heeded"
+            ));
+        }
+        for SuspectLease { namespace, name, holder, .. } in unseen.iter().take(MOST_NAMED) {
+            warn(&format!(
+                "Lease {namespace}/{name}, held by {holder}, could not be read often enough to see whether it is renewed: it is \
+                 not heeded; if a Karpenter runs there, scale it to 0"
+            ));
+        }
+        let more =
+            self.left_out + [&seen, &unseen].map(|all| all.len().saturating_sub(MOST_NAMED)).iter().sum::<usize>();
+        if more > 0 {
+            warn(&format!("{more} more Lease(s) that look like a Karpenter's are not heeded"));
+        }
+    }
 }
 
-/// The Leases of those names; none where they cannot be listed now.
-async fn leases_now(client: &Client, watched: &[(SuspectLease, Renewals)]) -> Option<Vec<Lease>> {
+/// The reason why a Lease that is renewed is not heeded.
+///
+/// # Errors
+/// An account that renews it may create NodeClaims.
+async fn not_heeded(client: &Client, suspect: &SuspectLease, renewals: &Renewals) -> Result<String, Failure> {
+    let holder = renewals.holder().unwrap_or_default();
+    let found = format!("Lease {}/{} is held by {holder}", suspect.namespace, suspect.name);
+    match judge(client, suspect, holder).await {
+        Verdict::Provisions(account) => Err(Failure::System(format!(
+            "something else provisions in this cluster: {found}, which renews it as {account} and may create \
+             NodeClaims; two of them would launch twice: scale it to 0, or run Dovetail in its namespace with its Lease"
+        ))),
+        Verdict::Harmless(accounts) => {
+            Ok(format!("{found}, whose ServiceAccount may not create NodeClaims ({accounts}): it is not heeded"))
+        }
+        Verdict::Unknown(why) => Ok(format!(
+            "{found}, and it cannot be told whether that may create NodeClaims ({why}): it is not heeded; if a Karpenter \
+             runs there, scale it to 0"
+        )),
+    }
+}
+
+/// The Leases that are watched, by namespace and name; none where they cannot be listed now. With many made-up ones those of
+/// their names are listed, else each by itself.
+async fn leases_now(
+    client: &Client,
+    watched: &[(SuspectLease, Renewals)],
+) -> Option<BTreeMap<(String, String), Lease>> {
+    let named = |name: &str| ListParams::default().fields(&format!("metadata.name={name}")).limit(PAGE);
+    let place = |lease: Lease| ((lease.namespace().unwrap_or_default(), lease.name_any()), lease);
+    let mut leases = BTreeMap::new();
+    if watched.len() <= MOST_READ_ALONE {
+        for (suspect, _) in watched {
+            let own: LenientApi<Lease> = LenientApi::namespaced(client.clone(), &suspect.namespace);
+            leases.extend(own.list(&named(&suspect.name)).await.ok()?.items.into_iter().map(place));
+        }
+        return Some(leases);
+    }
     let all: LenientApi<Lease> = LenientApi::all(client.clone());
     let names: BTreeSet<&str> = watched.iter().map(|(suspect, _)| suspect.name.as_str()).collect();
-    let mut leases = Vec::new();
     for name in names {
-        let named = ListParams::default().fields(&format!("metadata.name={name}"));
-        leases.extend(timeout(ANSWER_WITHIN, all.list(&named)).await.ok()?.ok()?.items);
+        let mut page = named(name);
+        loop {
+            let found = all.list(&page).await.ok()?;
+            leases.extend(found.items.into_iter().map(place));
+            let Some(token) = found.continues else { break };
+            page = page.continue_token(&token);
+        }
     }
     Some(leases)
 }
@@ -342,6 +429,60 @@ mod tests {
         let own = account("karpenter", "own");
         assert_eq!(first(Some(own.clone()), 3), [own, kp, other]);
         assert_eq!(first(None, usize::MAX).len(), 11);
+    }
+
+    #[test]
+    fn made_up_leases_hide_none_that_is_renewed() {
+        let suspect = |namespace: String| SuspectLease {
+            namespace,
+            name: "karpenter-leader-election".to_owned(),
+            holder: "x".to_owned(),
+            duration: Duration::from_secs(60),
+            accounts: Vec::new(),
+        };
+        let names = (0..3000).map(|nth| format!("a{nth}")).chain(["zzz".to_owned()]);
+        let mut watch = Watch::new(names.map(suspect).collect());
+        // So many are renewed, and the one that matters is the last.
+        let leases = |second: u64, renewed: usize| {
+            let lease_of = |(nth, namespace): (usize, String)| {
+                let second = if nth < renewed || namespace == "zzz" { second } else { 0 };
+                let lease = lease("x", &format!("2026-01-01T00:00:{second:02}.000000Z"), 60);
+                ((namespace, "karpenter-leader-election".to_owned()), lease)
+            };
+            let names = (0..3000).map(|nth| format!("a{nth}")).chain(["zzz".to_owned()]);
+            names.enumerate().map(lease_of).collect::<BTreeMap<_, _>>()
+        };
+        let mut judged = Vec::new();
+        for second in 0..9 {
+            watch.see(&leases(second, 30), Duration::from_secs(second));
+            judged.extend(watch.split_off_renewed().into_iter().map(|(suspect, _)| suspect.namespace));
+            watch.drop_unrenewed();
+        }
+        assert_eq!((judged.len(), judged.last().map(String::as_str)), (31, Some("zzz")));
+        watch.see(&leases(25, 0), Duration::from_secs(25));
+        watch.drop_unrenewed();
+        assert!(watch.watched.is_empty(), "the others end the watch twenty seconds on");
+        let warned = std::cell::RefCell::new(Vec::new());
+        watch.report(true, &|text: &str| warned.borrow_mut().push(text.to_owned()));
+        assert_eq!(warned.borrow().len(), MOST_NAMED + 1);
+        assert!(warned.borrow()[MOST_NAMED].starts_with("2965 more Lease(s)"), "{:?}", warned.borrow());
+    }
+
+    #[test]
+    fn accounts_are_asked_about_within_a_bound() {
+        let mut watch = Watch { judged: MOST_JUDGED - 1, ..Watch::default() };
+        let renewed = Renewals { seen: Some(("x".to_owned(), None, Duration::ZERO)), count: RENEWALS };
+        let suspect = |namespace: &str| SuspectLease {
+            namespace: namespace.to_owned(),
+            name: "n".to_owned(),
+            holder: "x".to_owned(),
+            duration: Duration::from_secs(60),
+            accounts: Vec::new(),
+        };
+        watch.watched = ["a", "b", "c"].map(|namespace| (suspect(namespace), renewed.clone())).into();
+        watch.watched.push((suspect("d"), Renewals::default()));
+        assert_eq!(watch.split_off_renewed().len(), 1);
+        assert_eq!((watch.left_out, watch.watched.len()), (2, 1), "the one that is not renewed is watched on");
     }
 
     #[test]
