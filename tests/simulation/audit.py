@@ -21,7 +21,7 @@ INV-15 no PodDisruptionBudget is broken by what goes of its own accord
 INV-16 a NodePool's limits hold when the capacity of its claims becomes known
 INV-17 no more nodes of a pool go at once of their own accord than its budgets allow
 INV-18 no more nodes of a pool that are launched again are used by no pod than eight an hour for each workload that waits
-INV-23 once ten launches of a pool have come to nothing within an hour, no more than eight an hour follow
+INV-23 once ten launches of a pool have come to nothing within an hour, or thirty of all, no more than eight an hour follow
 
 replay.py has INV-1 to INV-5 and INV-9 to INV-11, launching.py INV-7, INV-8, INV-12 and INV-14, collecting.py INV-3, INV-6
 and INV-13, bounds.py INV-15 to INV-17, unused.py INV-18, futile.py INV-23.

@@ -2,14 +2,17 @@
 
 An instance comes to nothing when it ends, without a warning of the cloud's, before its claim was initialized. Once ten of a pool have
 within an hour, no more than eight an hour may be launched for claims that replicas make from half a minute later on, under one term and
-until a claim of the pool is initialized.
+until a claim of the pool is initialized. Once thirty have of all pools together, the same holds of all pools of which no claim was
+initialized within the hour.
 """
 
 from collections import defaultdict
 
 from rule import Rule
 
-FREE, TRIALS, HOUR, UNDER_WAY = 10, 8, 3600, 30
+FREE, FREE_IN_ALL, TRIALS, HOUR, UNDER_WAY = 10, 30, 8, 3600, 30
+# A node counts as used a minute and a half after it got ready, and is known to be ready a little later than it is.
+PROVEN = HOUR + 300
 
 
 class Futile(Rule):
@@ -18,13 +21,15 @@ class Futile(Rule):
     def __init__(self, world):
         super().__init__(world)
         self._term, self._of = 0, {}  # _of: launch token to claim's uid
-        self._ready, self._seen, self._braked = set(), set(), set()
-        self._lost, self._trials = defaultdict(list), defaultdict(list)
+        self._ready, self._seen, self._proven = set(), set(), {}  # _proven: pool to when a claim of it was initialized
+        self._lost, self._trials, self._braked = defaultdict(list), defaultdict(list), set()
+        self._trials_in_all, self._braked_in_all = defaultdict(list), set()
 
     def after(self, event):
         if (event["term"] or 0) > self._term:
             self._term = event["term"]
-            self._lost.clear(), self._trials.clear(), self._braked.clear()
+            for known in (self._lost, self._trials, self._trials_in_all, self._braked, self._braked_in_all):
+                known.clear()
         if event["kind"] == "api" and event.get("resource") == "nodeclaims" and event.get("code", 500) < 300:
             self._claim(event)
         elif event["kind"] == "instance" and event["change"] == "shutting-down":
@@ -42,20 +47,37 @@ class Futile(Rule):
         conditions = ((event.get("sent") or {}).get("status") or {}).get("conditions") or []
         if claim.uid not in self._ready and any(c["type"] == "Initialized" and c["status"] == "True" for c in conditions):
             self._ready.add(claim.uid)
-            self._lost.pop(claim.pool, None), self._trials.pop(claim.pool, None)
+            self._proven[claim.pool] = event["t"]
+            for known in (self._lost, self._trials, self._trials_in_all):
+                known.pop(claim.pool, None)
         if event["replica"] is not None and event["verb"] == "create":
-            lost = [t for t in self._lost[claim.pool] if event["t"] - t < HOUR]
-            if len(lost) >= FREE and lost[FREE - 1] + UNDER_WAY <= event["t"]:
-                self._braked.add(claim.uid)
+            self._made(claim, event["t"])
+
+    def _made(self, claim, t):
+        def reached(lost, free):
+            lost = sorted(at for at in lost if t - at < HOUR)
+            return len(lost) >= free and lost[free - 1] + UNDER_WAY <= t
+
+        if reached(self._lost[claim.pool], FREE):
+            self._braked.add(claim.uid)
+        proven = claim.pool in self._proven and t - self._proven[claim.pool] < PROVEN
+        if not proven and reached([at for lost in self._lost.values() for at in lost], FREE_IN_ALL):
+            self._braked_in_all.add(claim.uid)
 
     def _launched(self, instance, t):
         uid = self._of.get(instance.token)
-        if uid not in self._braked:
-            return
-        pool = self.world.claims[uid].pool
-        self._trials[pool] = [at for at in self._trials[pool] if t - at < HOUR] + [t]
-        if len(self._trials[pool]) > TRIALS:
-            self.world.violate("INV-23", t, f"{len(self._trials[pool])} instances of pool {pool} within an hour after {FREE} came to nothing")
+        pool = uid and self.world.claims[uid].pool
+        if uid in self._braked:
+            self._trials[pool].append(t)
+            self._judge(t, self._trials[pool], f"of pool {pool}", FREE)
+        if uid in self._braked_in_all:
+            self._trials_in_all[pool].append(t)
+            self._judge(t, [at for trials in self._trials_in_all.values() for at in trials], "of all pools", FREE_IN_ALL)
+
+    def _judge(self, t, trials, whose, free):
+        count = sum(t - at < HOUR for at in trials)
+        if count > TRIALS:
+            self.world.violate("INV-23", t, f"{count} instances {whose} within an hour after {free} came to nothing")
 
     def _ended(self, instance, t):
         uid = self._of.get(instance.token)

@@ -289,12 +289,14 @@ impl FutileLaunches {
 
     /// Counts nodes that have been ready for long enough as used, and forgets losses of more than an hour ago.
     fn settle(&mut self, now: Duration) {
-        let used = |open: &Open| open.ready.is_some_and(|since| now >= since + JUDGED_AFTER);
-        let pools: Vec<String> = self.open.values().filter(|open| used(open)).map(|open| open.pool.clone()).collect();
-        self.open.retain(|_, open| !used(open));
-        for pool in pools {
+        let used = |open: &Open| open.ready.map(|since| since + JUDGED_AFTER).filter(|at| now >= *at);
+        let pools: Vec<(String, Duration)> =
+            self.open.values().filter_map(|open| Some((open.pool.clone(), used(open)?))).collect();
+        self.open.retain(|_, open| used(open).is_none());
+        for (pool, at) in pools {
             let losses = self.pools.entry(pool).or_default();
-            *losses = Losses { proven: Some(now), ..Losses::default() };
+            // As of then, however late it is looked at.
+            *losses = Losses { proven: losses.proven.max(Some(at)), ..Losses::default() };
         }
         for losses in self.pools.values_mut() {
             losses.lost.retain(|one| now < one.at + HOUR);
@@ -458,6 +460,18 @@ mod tests {
         let wait = brake.ask("x", "new", at(301)).unwrap_err();
         assert!(wait.pool.is_empty() && wait.to_string().contains("of all NodePools"));
         assert!(brake.ask("x", "proven", at(301)).is_ok(), "a pool that works is not concerned");
+    }
+
+    #[test]
+    fn pool_is_proven_for_an_hour_from_the_use_of_its_node() {
+        let mut brake = brake(1, 100.0);
+        brake.ask("good", "proven", at(0)).unwrap();
+        brake.ready("good", at(0));
+        // Nothing is asked for or lost for an hour and a half.
+        lose(&mut brake, "a", 5400..5401, FutileCause::ClaimGone);
+        lose(&mut brake, "b", 5401..5402, FutileCause::ClaimGone);
+        lose(&mut brake, "c", 5402..5403, FutileCause::ClaimGone);
+        assert!(brake.ask("x", "proven", at(5403)).is_err(), "what it was used for is too long ago");
     }
 
     #[test]

@@ -9,12 +9,17 @@ use super::history::{ClusterRecord, accepted, base, seconds};
 
 /// Instances of a pool that may come to nothing within an hour before launches are tried one at a time.
 const FREE: usize = 10;
+/// Instances of all pools together that may do so.
+const FREE_IN_ALL: usize = 3 * FREE;
 /// Trials an hour after that: they come after 1, 2, 4, … minutes.
 const TRIALS: usize = 8;
 /// The time that the bound is about.
 const HOUR: f64 = 3600.0;
 /// Seconds by which a launch ordered before an end was known may come later than that end.
 const UNDER_WAY: f64 = 30.0;
+/// Time for which a pool counts as one that works after a claim of it was initialized: the hour, and some for the replica, which
+/// waits until it is sure that the node is used.
+const PROVEN: f64 = HOUR + 300.0;
 
 /// State of launches, as the event log has told it so far.
 #[derive(Default)]
@@ -30,20 +35,33 @@ struct Futile {
     braked: BTreeSet<String>,
     /// Seconds at which such claims got their instances, by pool.
     trials: BTreeMap<String, Vec<f64>>,
+    /// The same for what all pools have lost together.
+    braked_in_all: BTreeSet<String>,
+    trials_in_all: BTreeMap<String, Vec<f64>>,
+    /// Times at which a claim was last initialized, by pool.
+    proven: BTreeMap<String, f64>,
+}
+
+/// Trials within an hour after too much had come to nothing.
+struct Trials {
+    count: usize,
+    /// The pool, or all of them.
+    whose: String,
+    free: usize,
 }
 
 impl Checker {
     /// INV-23: under one term, and while no node of a pool gets ready for pods, no more than eight instances an hour are launched
-    /// for claims that replicas make after ten instances of the pool had come to nothing within an hour.
+    /// for claims that replicas make after ten instances of the pool had come to nothing within an hour. The same holds after
+    /// thirty of all pools, for all of which no node got ready within the hour.
     pub(super) fn futile_launches(&mut self, entries: &[ActionEntry]) {
         let (mut state, mut futile) = (ClusterRecord::default(), Futile::default());
         for entry in entries {
             state.apply(entry);
-            if let Some(pool) = futile.apply(entry, &state) {
-                let trials = futile.trials.get(&pool).map_or(0, Vec::len);
-                self.expect("INV-23", state.now, trials <= TRIALS, || {
+            for Trials { count, whose, free } in futile.apply(entry, &state) {
+                self.expect("INV-23", state.now, count <= TRIALS, || {
                     format!(
-                        "{trials} instances were launched for pool {pool} within an hour after {FREE} of it had come to nothing, at most \
+                        "{count} instances were launched for {whose} within an hour after {free} of it had come to nothing, at most \
                          {TRIALS} may be"
                     )
                 });
@@ -53,12 +71,14 @@ impl Checker {
 }
 
 impl Futile {
-    /// Applies an entry; returns the pool for which an instance was launched beyond what it may lose.
-    fn apply(&mut self, entry: &ActionEntry, state: &ClusterRecord) -> Option<String> {
+    /// Applies an entry; returns the trials of a pool and of all pools, if an instance was launched as one of these.
+    fn apply(&mut self, entry: &ActionEntry, state: &ClusterRecord) -> Vec<Trials> {
         if let Some(term) = entry.term.filter(|term| *term > self.term) {
             // A new leader knows of the living only.
             (self.term, self.lost, self.trials) = (term, BTreeMap::new(), BTreeMap::new());
+            self.trials_in_all.clear();
             self.braked.clear();
+            self.braked_in_all.clear();
         }
         match entry.kind.as_str() {
             "api" if entry.text("resource") == "nodeclaims" && accepted(entry) => self.claim(entry, state),
@@ -66,7 +86,7 @@ impl Futile {
             "instance" if self.seen.insert(entry.text("id").to_owned()) => return self.launched(entry, state),
             _ => {}
         }
-        None
+        Vec::new()
     }
 
     fn claim(&mut self, entry: &ActionEntry, state: &ClusterRecord) {
@@ -78,22 +98,38 @@ impl Futile {
         if claim.initialized_at == Some(state.now) {
             self.lost.remove(&claim.pool);
             self.trials.remove(&claim.pool);
+            self.trials_in_all.remove(&claim.pool);
+            self.proven.insert(claim.pool.clone(), state.now);
         }
         if entry.replica.is_some() && entry.text("verb") == "create" {
-            let lost = lately(self.lost.entry(claim.pool.clone()).or_default(), state.now);
-            if lost.get(FREE - 1).is_some_and(|tenth| tenth + UNDER_WAY <= state.now) {
+            let of_pool = self.lost.get(&claim.pool).into_iter().flatten();
+            if is_reached(of_pool, FREE, state.now) {
                 self.braked.insert(uid.to_owned());
+            }
+            let proven = self.proven.get(&claim.pool).is_some_and(|at| state.now - at < PROVEN);
+            if !proven && is_reached(self.lost.values().flatten(), FREE_IN_ALL, state.now) {
+                self.braked_in_all.insert(uid.to_owned());
             }
         }
     }
 
-    fn launched(&mut self, entry: &ActionEntry, state: &ClusterRecord) -> Option<String> {
-        let uid = self.by_token.get(base(entry.text("token")))?;
-        let claim = state.claims.get(uid).filter(|_| self.braked.contains(uid))?;
-        let trials = self.trials.entry(claim.pool.clone()).or_default();
-        lately(trials, state.now);
-        trials.push(state.now);
-        Some(claim.pool.clone())
+    fn launched(&mut self, entry: &ActionEntry, state: &ClusterRecord) -> Vec<Trials> {
+        let mut found = Vec::new();
+        let uid = self.by_token.get(base(entry.text("token")));
+        let Some((uid, claim)) = uid.and_then(|uid| Some((uid, state.claims.get(uid)?))) else { return found };
+        let lately = |at: &&f64| state.now - **at < HOUR;
+        if self.braked.contains(uid) {
+            let trials = self.trials.entry(claim.pool.clone()).or_default();
+            trials.push(state.now);
+            let (count, whose) = (trials.iter().filter(lately).count(), format!("pool {}", claim.pool));
+            found.push(Trials { count, whose, free: FREE });
+        }
+        if self.braked_in_all.contains(uid) {
+            self.trials_in_all.entry(claim.pool.clone()).or_default().push(state.now);
+            let count = self.trials_in_all.values().flatten().filter(lately).count();
+            found.push(Trials { count, whose: "all pools together".to_owned(), free: FREE_IN_ALL });
+        }
+        found
     }
 
     fn ended(&mut self, entry: &ActionEntry, state: &ClusterRecord) {
@@ -105,8 +141,9 @@ impl Futile {
     }
 }
 
-/// Those of the last hour.
-fn lately(times: &mut Vec<f64>, now: f64) -> &[f64] {
-    times.retain(|at| now - at < HOUR);
-    times
+/// True if so many of these were lost within the hour, the last of them so long ago that what was under way has come.
+fn is_reached<'t>(lost: impl Iterator<Item = &'t f64>, free: usize, now: f64) -> bool {
+    let mut lost: Vec<f64> = lost.copied().filter(|at| now - at < HOUR).collect();
+    lost.sort_by(f64::total_cmp);
+    lost.get(free - 1).is_some_and(|last| last + UNDER_WAY <= now)
 }
