@@ -8,6 +8,7 @@ use dovetail_cloud::unavailable::QuotaGroup;
 use super::config::ACCOUNT;
 use super::instance::{CapacityType, InstanceState};
 use super::launch::Spec;
+use super::services::sqs;
 use super::wire::call::AwsService;
 use super::wire::error::AwsError;
 use super::{Cx, ids};
@@ -87,6 +88,7 @@ impl Cx<'_> {
             return Err(AwsError::new(code, message).with_status(status));
         }
         match self.faults.of_ec2(|faults| faults.unauthorized.iter().any(|denied| denied == action)) {
+            true if sqs::OF_READERS.contains(&action) => Err(sqs::denied(self.config, action)),
             true => Err(self.denied(action, "*")),
             false => Ok(()),
         }

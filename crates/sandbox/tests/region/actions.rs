@@ -323,6 +323,10 @@ async fn lost_queue_answers_by_its_error_until_it_is_back() {
         let receipt = answer["Messages"][0]["ReceiptHandle"].clone();
         json(&region, "AmazonSQS.DeleteMessage", json!({"QueueUrl": url, "ReceiptHandle": receipt})).await;
     }
+    region.faults().change(|settings| settings.ec2.unauthorized = vec!["ReceiveMessage".into()]);
+    let (status, answer) = receive().await;
+    assert_eq!((status, &answer["__type"]), (403, &json!("com.amazonaws.sqs#AccessDenied")));
+    assert!(answer["message"].as_str().unwrap().contains("sqs:receivemessage on resource"), "{answer}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,10 +7,13 @@ use md5::{Digest as _, Md5};
 use serde_json::{Map, Value, json};
 
 use crate::faults::QueueLoss;
-use crate::region::config::ACCOUNT;
+use crate::region::config::{ACCOUNT, RegionConfig};
 use crate::region::services::queue::{Message, SqsQueue};
 use crate::region::wire::error::AwsError;
 use crate::region::{Cx, Region};
+
+/// Actions by which a queue is read.
+pub(crate) const OF_READERS: [&str; 4] = ["DeleteMessage", "DeleteMessageBatch", "GetQueueUrl", "ReceiveMessage"];
 
 type Notes = Vec<(&'static str, Value)>;
 
@@ -185,30 +188,35 @@ fn url(cx: &Cx<'_>, name: &str) -> String {
 fn check_lost(cx: &mut Cx<'_>, action: &str, body: &Value) -> Result<(), AwsError> {
     let text = |field: &str| body.get(field).and_then(Value::as_str);
     let asked = text("QueueName").or_else(|| text("QueueUrl")?.rsplit('/').next());
-    let (config, name) = (cx.config, cx.config.queue_name());
+    let name = cx.config.queue_name();
     let Some(how) = cx.faults.queue_lost().filter(|_| asked == Some(&*name)) else { return Ok(()) };
-    let (partition, region) = (config.partition(), &config.region);
-    let denied = |code: &str, allowed: &str, resource: &str| {
-        let role = format!("arn:{partition}:sts::{ACCOUNT}:assumed-role/KarpenterControllerRole/dovetail");
-        let message = format!(
-            "User: {role} is not authorized to perform: {allowed} on resource: arn:{partition}:{resource} because no identity-based policy allows the {allowed} action"
-        );
-        Err(AwsError::new(code, message).with_status(403))
-    };
     match how {
         QueueLoss::Deleted => {
             cx.state.queues.empty(&name);
             Err(no_such_queue())
         }
-        QueueLoss::Denied => {
-            let allowed = format!("sqs:{}", action.to_lowercase());
-            denied("AccessDenied", &allowed, &format!("sqs:{region}:{ACCOUNT}:{name}"))
-        }
+        QueueLoss::Denied => Err(denied(cx.config, action)),
         QueueLoss::KeyDenied if action == "ReceiveMessage" => {
-            denied("KMS.AccessDeniedException", "kms:Decrypt", &format!("kms:{region}:{ACCOUNT}:key/interruptions"))
+            Err(not_authorized(cx.config, "KMS.AccessDeniedException", "kms:Decrypt", "key/interruptions"))
         }
         QueueLoss::KeyDenied => Ok(()),
     }
+}
+
+/// The error of an action on the interruption queue that no policy allows.
+pub(crate) fn denied(config: &RegionConfig, action: &str) -> AwsError {
+    not_authorized(config, "AccessDenied", &format!("sqs:{}", action.to_lowercase()), &config.queue_name())
+}
+
+fn not_authorized(config: &RegionConfig, code: &str, allowed: &str, resource: &str) -> AwsError {
+    let (partition, region) = (config.partition(), &config.region);
+    let service = allowed.split(':').next().unwrap_or_default();
+    let role = format!("arn:{partition}:sts::{ACCOUNT}:assumed-role/KarpenterControllerRole/dovetail");
+    let resource = format!("arn:{partition}:{service}:{region}:{ACCOUNT}:{resource}");
+    let message = format!(
+        "User: {role} is not authorized to perform: {allowed} on resource: {resource} because no identity-based policy allows the {allowed} action"
+    );
+    AwsError::new(code, message).with_status(403)
 }
 
 fn addressed<'a>(cx: &'a mut Cx<'_>, body: &Value) -> Result<&'a mut SqsQueue, AwsError> {
