@@ -263,6 +263,8 @@ impl Packer {
             return self.left_over.clear();
         }
         dovetail_core::termination::home::stay(&snapshot, &planning, &mut packing);
+        let most_rise = self.env.settings.max_price_rise;
+        let dear = self.first_prices.hold_dear_nodes(&snapshot, &mut planning, &mut packing, most_rise);
         let mut also = traces::that_lead_to_moves(&snapshot, &planning);
         if let Some(first) = also.first().filter(|_| request.own) {
             request.trace = *first;
@@ -280,7 +282,7 @@ impl Packer {
         // From here on everything lies in this packing.
         request.trace = span.context();
         traces::packed(&self.env, span, &planning, &packing, solving, &also);
-        self.hold_dear(&snapshot, &mut planning, &mut packing, request.trace);
+        self.report_dear_nodes(&planning, &dear, request.trace);
         let traceparent = request.trace.to_string();
         let plans = Plans::new(&snapshot, &planning, self.env.term);
         let mut orders = Vec::new();

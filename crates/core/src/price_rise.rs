@@ -2,6 +2,10 @@
 //! is left, whatever it costs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::cluster_state::{Planning, Snapshot};
+use crate::pack::{Packing, PlannedClaim, PoolReason, Reason, Rule};
 
 /// Multiple of the first plan's price from which a rise is reported.
 const SAID_FROM: f64 = 3.0;
@@ -30,6 +34,35 @@ impl PriceRise {
     pub fn is_beyond(&self, most_times: f64) -> bool {
         self.now > LEAST_HELD && self.times() > most_times
     }
+
+    /// Both prices and what follows, as a sentence.
+    fn sentence(&self, most_times: f64) -> String {
+        let (now, first, times) = (self.now, self.first, self.times());
+        let follows = if self.is_beyond(most_times) {
+            format!("it is not launched, as MAX_PRICE_RISE allows {most_times} times")
+        } else {
+            "it is launched".to_owned()
+        };
+        format!(
+            "the cheapest node that can be had for it costs ${now:.2}/h, {times:.0} times the ${first:.2}/h of the first plan for the \
+             same pods; {follows}"
+        )
+    }
+}
+
+/// A planned node that costs much more than the first plans for its pods.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DearNode {
+    /// Index of its pool in the problem.
+    pub pool: usize,
+    /// Indices of its pods in the problem.
+    pub pods: Vec<usize>,
+    /// The first price and the present one.
+    pub rise: PriceRise,
+    /// True if it is not launched for its price.
+    pub held: bool,
+    /// Both prices and what follows, as a sentence.
+    pub message: String,
 }
 
 /// The price of the first plan for each pod that waits.
@@ -54,6 +87,43 @@ impl FirstPrices {
         (first > 0.0 && rise.times() > SAID_FROM).then_some(rise)
     }
 
+    /// Takes nodes that cost more than so many times the first plans for their pods out of a packing: these pods wait with that
+    /// reason. Answers these nodes, and those that stay although they cost much more.
+    pub fn hold_dear_nodes(
+        &mut self,
+        snapshot: &Snapshot,
+        planning: &mut Planning,
+        packing: &mut Packing,
+        most_times: f64,
+    ) -> Vec<DearNode> {
+        let waiting = |uid: &&str| snapshot.pods.get(*uid).is_some_and(|entry| entry.node_name.is_empty());
+        self.retain_waiting(&snapshot.pods.keys().map(String::as_str).filter(waiting).collect());
+        let problem = planning.problem.clone();
+        let mut dear = Vec::new();
+        packing.claims.retain(|claim| {
+            let uids: Vec<String> = claim.pods.iter().map(|pod| problem.pods[*pod].uid.clone()).collect();
+            let Some(rise) = self.planned(&uids, claim.price) else { return true };
+            let (held, message) = (rise.is_beyond(most_times), rise.sentence(most_times));
+            dear.push(DearNode { pool: claim.pool, pods: claim.pods.clone(), rise, held, message });
+            !held
+        });
+        for node in dear.iter().filter(|node| node.held) {
+            let pool = problem.node_pools[node.pool].name.clone();
+            let (detail, instance_types, removed) = (node.message.clone(), 0, Vec::new());
+            let pools = vec![PoolReason { pool, rule: Rule::Offerings, detail, instance_types, removed }];
+            let reason = Arc::new(Reason::NoPoolFits { pools });
+            for pod in node.pods.iter().filter(|pod| !problem.pods[**pod].to_come) {
+                planning.held.insert(problem.pods[*pod].uid.clone(), node.message.clone());
+                packing.unscheduled.push((*pod, Arc::clone(&reason)));
+            }
+        }
+        if dear.iter().any(|node| node.held) {
+            packing.total_price = packing.claims.iter().map(|claim| claim.price).sum();
+            packing.expected_price = packing.claims.iter().map(PlannedClaim::expected_price).sum();
+        }
+        dear
+    }
+
     /// Forgets pods that do not wait any more.
     pub fn retain_waiting(&mut self, waiting: &BTreeSet<&str>) {
         self.known.retain(|uid, _| waiting.contains(uid.as_str()));
@@ -76,6 +146,40 @@ mod tests {
         assert_eq!(prices.planned(&pods(&["a", "b"]), 0.3), None, "three times");
         let rise = prices.planned(&pods(&["a", "b"]), 42.0).unwrap();
         assert_eq!((rise.first, rise.times().round()), (0.1, 420.0), "the first plan stays what it was");
+    }
+
+    #[test]
+    fn packing_without_a_dear_node_says_so_of_its_pods() {
+        let mut state = crate::cluster_state::ClusterState::new();
+        let pod = serde_json::json!({"metadata": {"name": "a", "namespace": "default", "uid": "a"}, "spec": {"containers": []}});
+        state.apply_pod(&serde_json::from_value(pod).unwrap()).unwrap();
+        let snapshot = state.snapshot();
+        let mut prices = FirstPrices::default();
+        let mut planned = |price: f64, most: f64| {
+            let offering =
+                serde_json::json!({"zone": "z", "capacityType": "on-demand", "price": price, "available": true});
+            let problem: crate::Problem = serde_json::from_value(serde_json::json!({
+                "nodePools": [{"name": "p"}], "pods": [{"name": "a", "uid": "a", "requests": {"cpu": "1"}}],
+                "instanceTypes": [{"name": "t", "capacity": {"cpu": "4", "memory": "8Gi", "pods": "9"}, "requirements": [],
+                    "offerings": [offering]}]}))
+            .unwrap();
+            let mut packing = crate::pack::solve(&problem, &crate::pack::Options::default());
+            let mut planning = Planning { problem: Arc::new(problem), ..Planning::default() };
+            let dear = prices.hold_dear_nodes(&snapshot, &mut planning, &mut packing, most);
+            (dear, planning, packing)
+        };
+        let (dear, _, packing) = planned(0.1, 20.0);
+        assert_eq!((dear.len(), packing.claims.len()), (0, 1));
+        let (dear, planning, packing) = planned(42.0, 20.0);
+        assert!(dear[0].held && packing.claims.is_empty() && packing.total_price == 0.0);
+        let why = packing.unscheduled[0].1.to_string();
+        assert!(
+            why.starts_with("pool p: ") && why.ends_with(&planning.held["a"]) && why.contains("420 times"),
+            "{why}"
+        );
+        let (dear, planning, packing) = planned(42.0, f64::INFINITY);
+        assert!(!dear[0].held && planning.held.is_empty() && packing.unscheduled.is_empty());
+        assert!(dear[0].message.ends_with("it is launched") && packing.total_price == 42.0);
     }
 
     #[test]
