@@ -116,7 +116,6 @@ impl Snapshot {
     /// The packing problem at `input.now` for these pods, wherever they are.
     #[must_use]
     pub fn planning_for(&self, input: &PlanningInput, to_pack: &[&Arc<PodEntry>]) -> Planning {
-        let daemon_pods = self.daemon_pods();
         let joined = self.joined();
         let mut problem = Problem {
             preference_policy: input.preferences,
@@ -124,6 +123,7 @@ impl Snapshot {
             well_known_labels: labels::well_known().map(str::to_owned).collect(),
             daemon_share: input.daemon_share,
             namespaces: self.storage.namespaces.values().map(|one| Namespace::clone(one)).collect(),
+            daemon_pods: [self.daemon_pods(), self.daemons_beyond(input.now.wall)].concat(),
             ..Problem::default()
         };
         let (pools, skipped) = self.pools(input, &joined, &mut problem);
@@ -132,10 +132,6 @@ impl Snapshot {
         self.take_reserved(&mut problem.instance_types);
         let existing: Vec<_> = joined.into_iter().filter(|node| !node.deleting && !self.has_no_room(node)).collect();
         let expected = self.expected(input.now);
-        problem.existing_nodes = {
-            let daemons = ComingDaemons::new(&daemon_pods, input.daemon_share);
-            existing.iter().map(|node| self.existing(node, &daemons, &expected)).collect()
-        };
         let attached: Vec<_> =
             existing.iter().map(|node| self.attached(self.on_node(node, &expected).into_iter())).collect();
         problem.pods = self.with_volumes(to_pack, &attached.iter().flatten().cloned().collect());
@@ -143,6 +139,11 @@ impl Snapshot {
         if input.preferences == PreferencePolicy::Respect {
             self.relax(&mut problem.pods, input.now);
         }
+        problem.existing_nodes = {
+            // After the pods that wait, which decide what DaemonSets count.
+            let daemons = ComingDaemons::new(&problem);
+            existing.iter().map(|node| self.existing(node, &daemons, &expected)).collect()
+        };
         let mut refused_places = self.refuse_places(&mut problem.pods, &existing, input.now);
         if any_attaches(&problem.pods) {
             let shared: BTreeSet<&str> =
@@ -155,8 +156,6 @@ impl Snapshot {
         }
         let mut held = self.hold_back(&mut problem.pods, input.now);
         held.extend(self.keep_off_refused(&mut problem.pods, input.now, &mut refused_places));
-        problem.daemon_pods = daemon_pods;
-        problem.daemon_pods.extend(self.daemons_beyond(input.now.wall));
         let unsettled = self.pools.values().any(|pool| is_unsettled(pool));
         Planning { problem: Arc::new(problem), pools, existing, skipped, held, unsettled, refused_places }
     }

@@ -4,6 +4,7 @@
 //! classes, amounts become ranks. [`solve`] then fills existing nodes, plans new ones pool by pool ([`policy`]) and explains
 //! what is left.
 
+mod daemons_by_type;
 mod explain;
 pub(crate) mod filter;
 pub(crate) mod fleet;
@@ -14,12 +15,14 @@ mod place;
 mod policy;
 mod rounds;
 
+pub(crate) use daemons_by_type::DaemonsByType;
 pub use explain::reason::{PoolReason, Reason, Removed, Rule};
 pub use explain::warnings::warnings;
 pub use filter::soft::{MOST_SOFT_TERMS, ignored_soft_terms};
 pub(crate) use filter::topology::selector::Selector;
 pub use fleet::node::node_of_claim;
 pub(crate) use limits::LimitsLeft;
+pub(crate) use model::daemons::order::DaemonOrder;
 pub use model::plan::{DaemonNotCounted, LaunchOption, Options, Packing, PlannedClaim};
 pub use option_price::MaxOptionPrice;
 pub(crate) use policy::cost::NodePrice;

@@ -67,6 +67,7 @@ impl Pod {
             relaxed: false,
             refused_nodes: Default::default(),
             refused_as_of: None,
+            existing_only: false,
         }
     }
 }

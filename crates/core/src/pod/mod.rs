@@ -85,6 +85,9 @@ pub struct Pod {
     /// refused them together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_as_of: Option<u64>,
+    /// True while another pod like it tries a new node: until then it may be on existing nodes only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub existing_only: bool,
 }
 
 impl Pod {

@@ -204,3 +204,28 @@ fn resources_that_nothing_has_are_named_and_cost_nothing() {
         "{told}"
     );
 }
+
+#[test]
+fn daemonsets_are_compared_with_pods_within_a_bound() {
+    let mut problem = problem(|at| json!({"labels": {"app": format!("h{at}"), "own": format!("{at}")}}));
+    let daemon = |at: usize| {
+        let term = |nth: usize| {
+            // The last one means pods of others: the DaemonSet counts nowhere, but only after all the others were looked at.
+            let values = if nth == 59 { vec![] } else { vec![format!("nobody-{at}-{nth}")] };
+            let operator = if nth == 59 { "DoesNotExist" } else { "In" };
+            json!({"topologyKey": HOST, "namespaceSelector": {},
+                "labelSelector": {"matchExpressions": [{"key": "app", "operator": operator, "values": values}]}})
+        };
+        let mut one = apart(&terms(60, term));
+        one["name"] = json!(format!("d{at}"));
+        one["namespace"] = json!("evil");
+        one["requests"] = json!({"cpu": "10m"});
+        serde_json::from_value(one).unwrap()
+    };
+    problem.daemon_pods = (0..300).map(daemon).collect();
+    let packing = solve_within(&problem, &Options::default()).unwrap();
+    assert!(packing.unscheduled.is_empty());
+    let compared = packing.daemons_not_counted.iter().filter(|one| one.why.contains("against pods of others"));
+    assert!((1..=60).contains(&compared.count()));
+    assert_eq!(packing.daemons_not_counted.len(), 300);
+}

@@ -1,7 +1,9 @@
 //! DaemonSets: the pod that each puts on a node, and the nodes on which it lands.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use dovetail_api::names::labels;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod as KubePod, Taint, Toleration};
 
@@ -9,8 +11,10 @@ use crate::admission::Policies;
 use crate::cluster_state::objects::load::with_itself;
 use crate::cluster_state::objects::workload::controlled_by;
 use crate::cluster_state::{JoinedNode, Load, PodEntry, Snapshot};
-use crate::daemons::{DaemonShare, MOST_DAEMON_SETS, SYSTEM_CRITICAL, fits_alone, in_order};
+use crate::daemons::{SYSTEM_CRITICAL, fits_alone};
+use crate::pack::{DaemonOrder, DaemonsByType};
 use crate::pod::Pod;
+use crate::problem::Problem;
 use crate::requirements::{NodeSelectorRequirement, Requirement, Requirements};
 use crate::resources::Resources;
 use crate::volumes::is_attachable;
@@ -101,58 +105,92 @@ fn admitted(mut pod: KubePod, namespace: &str, policies: &Policies) -> Option<Ku
     }
 }
 
-/// The pods of DaemonSets that are still to come to nodes.
-pub(in crate::cluster_state) struct ComingDaemons<'d> {
-    /// In the order in which they count, each with the key of its own pods as a workload.
-    all: Vec<(&'d Pod, String)>,
-    share: DaemonShare,
+/// The pods of DaemonSets that are still to come to nodes, by the rule by which packing counts them on new ones.
+pub(in crate::cluster_state) struct ComingDaemons<'p> {
+    problem: &'p Problem,
+    order: DaemonOrder,
+    /// By index, in the order in which they count, each with the workload key of its pods; none of what is no DaemonSet's.
+    all: Vec<(usize, Option<String>)>,
+    /// Looked at only where DaemonSets together are beyond their share of a node.
+    by_type: OnceCell<DaemonsByType>,
 }
 
-impl<'d> ComingDaemons<'d> {
-    /// Those of these DaemonSets.
-    pub fn new(daemons: &'d [Pod], share: DaemonShare) -> Self {
+impl<'p> ComingDaemons<'p> {
+    /// The coming pods of the DaemonSets of a problem.
+    pub fn new(problem: &'p Problem) -> Self {
+        let order = DaemonOrder::from_problem(problem, |_| true);
         let own = |pod: &Pod| {
-            let uid = pod.uid.strip_prefix(UID_PREFIX).unwrap_or_default();
-            controlled_by(&pod.namespace, "DaemonSet", uid)
+            let uid = pod.uid.strip_prefix(UID_PREFIX)?;
+            Some(controlled_by(&pod.namespace, "DaemonSet", uid))
         };
-        let order = in_order(daemons).into_iter().map(|at| &daemons[at]).take(MOST_DAEMON_SETS);
-        Self { all: order.map(|pod| (pod, own(pod))).collect(), share }
+        let all = order.counted.iter().map(|at| (*at, own(&problem.daemon_pods[*at]))).collect();
+        Self { problem, order, all, by_type: OnceCell::new() }
     }
 
-    /// What DaemonSets will still request of a node on which so much is used: all that land on it, less what is there, not
-    /// below zero. A pod that kube-scheduler cannot place there takes nothing: one that is larger than the node or its share of
-    /// it, or than what others have left of a node that is ready.
+    /// The requests that DaemonSets will still add to a node on which `used` is taken: those of all that land on it, less
+    /// those that are there, not below zero. A pod that kube-scheduler cannot place there takes nothing: one that is larger
+    /// than the node or the share of DaemonSets, or than the room that others have left on a node that is ready, and one that
+    /// another DaemonSet keeps off.
     pub fn requests(&self, node: &JoinedNode, used: &Resources, load: Option<&Load>) -> Resources {
         let there = || load.iter().flat_map(|load| load.pods.values()).filter(|entry| entry.daemon);
         let workloads: BTreeSet<&str> = there().map(|entry| entry.workload.as_str()).collect();
+        let is_there = |own: &Option<String>| own.as_deref().is_some_and(|own| workloads.contains(own));
         let (mut expected, mut free) = (Resources::new(), node.allocatable.clone());
         if node.initialized {
             free.sub(used);
         }
-        for (pod, own) in self.all.iter().filter(|(pod, _)| lands_on(pod, &node.labels, &node.taints)) {
-            let requests = with_itself(&pod.requests);
-            if workloads.contains(own.as_str()) {
+        let mut placed: Vec<usize> = self.all.iter().filter(|(_, own)| is_there(own)).map(|(at, _)| *at).collect();
+        let (mut together, mut counted) = (Resources::new(), BTreeSet::new());
+        for (at, own) in &self.all {
+            let pod = &self.problem.daemon_pods[*at];
+            let (requests, alone) = (with_itself(&pod.requests), fits_alone(pod, &node.allocatable));
+            let lands = lands_on(pod, &node.labels, &node.taints);
+            if alone && lands {
+                together.add(&requests);
+            }
+            let Some(own) = own.as_deref().filter(|_| lands) else { continue };
+            if workloads.contains(own) {
                 expected.add(&requests);
+                counted.insert(own);
                 if !node.initialized {
                     free.sub(&requests);
                 }
                 continue;
             }
-            let urgent = pod.priority >= SYSTEM_CRITICAL && fits_alone(pod, &node.allocatable);
-            if urgent || self.is_within_share(pod, &node.allocatable) && fits_alone(pod, &free) {
+            let urgent = pod.priority >= SYSTEM_CRITICAL && alone;
+            let fits = urgent || fits_alone(pod, &free) && self.is_within_share(*at, &together, node);
+            if fits && !self.is_kept_off(*at, &placed) {
                 expected.add(&requests);
                 free.sub(&requests);
+                placed.push(*at);
             }
         }
-        for entry in there() {
+        for entry in there().filter(|entry| counted.contains(entry.workload.as_str())) {
             expected.sub(&with_itself(&entry.pod.requests));
         }
         expected.iter().filter(|(_, amount)| *amount > 0).map(|(name, amount)| (name.to_owned(), amount)).collect()
     }
 
-    fn is_within_share(&self, pod: &Pod, allocatable: &Resources) -> bool {
-        let mut counted = pod.requests.iter().filter(|(name, _)| !is_attachable(name));
-        counted.all(|(name, amount)| self.share.has(amount, allocatable.get(name)))
+    /// True if one of those on the node keeps a DaemonSet's pod off, and is not preempted for it.
+    fn is_kept_off(&self, at: usize, placed: &[usize]) -> bool {
+        let priority = |at: usize| self.problem.daemon_pods[at].priority;
+        placed.iter().any(|other| self.order.exclude(at, *other) && priority(*other) >= priority(at))
+    }
+
+    /// True if a DaemonSet counts on the node with those before it: together they are within their share, or packing counts it
+    /// on the node's type. Of a node whose type is unknown it may take the share by itself.
+    fn is_within_share(&self, at: usize, together: &Resources, node: &JoinedNode) -> bool {
+        let pod = &self.problem.daemon_pods[at];
+        let has = |all: &Resources| {
+            let mut asked = pod.requests.iter().filter(|(name, amount)| *amount > 0 && !is_attachable(name));
+            asked.all(|(name, _)| self.problem.daemon_share.has(all.get(name), node.allocatable.get(name)))
+        };
+        let known = |instance_type: &String| {
+            let compiled = || DaemonsByType::from_problem(self.problem, &self.order.counted);
+            self.by_type.get_or_init(compiled).counts(&node.pool, instance_type, at)
+        };
+        let of_type = || node.labels.get(labels::INSTANCE_TYPE).and_then(known);
+        has(together) || of_type().unwrap_or_else(|| has(&pod.requests))
     }
 }
 

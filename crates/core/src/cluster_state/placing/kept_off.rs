@@ -152,7 +152,7 @@ struct Case<'a> {
 }
 
 /// Keeps a pod off pools, given by name.
-pub(super) fn keep_off_pools(pod: &mut Pod, pools: Vec<String>) {
+fn keep_off_pools(pod: &mut Pod, pools: Vec<String>) {
     let rule = NodeSelectorRequirement {
         key: labels::NODE_POOL.to_owned(),
         operator: Operator::NotIn,

@@ -13,6 +13,8 @@ use crate::cluster_state::objects::load::with_itself;
 use crate::cluster_state::{JoinedNode, Moment, NominationTarget, PodEntry, Snapshot};
 use crate::daemons::DaemonShare;
 use crate::pack::alike;
+use crate::pod::Pod;
+use crate::problem::{Namespace, Problem};
 use crate::resources::Resources;
 
 /// The value that a pod's `status.nominatedNodeName` is to have.
@@ -54,8 +56,8 @@ impl Snapshot {
             return Vec::new();
         }
         let waiting = self.pods.values().filter(|entry| waits(entry)).count();
-        let daemon_pods = self.daemon_pods();
-        let daemons = ComingDaemons::new(&daemon_pods, share);
+        let problem = self.daemons_alone(share);
+        let daemons = ComingDaemons::new(&problem);
         let machines = self.machines();
         let asked = |source: &&NodeSource| source.claim_name().is_some_and(|claim| expected.contains_key(claim));
         let nodes: Vec<JoinedNode> = machines.iter().filter(asked).map(|source| self.join(source)).collect();
@@ -144,7 +146,16 @@ impl Snapshot {
         load.is_some_and(|load| load.pods.values().any(|other| other.deleting && other.takes_room()))
     }
 
-    /// Whether of the pods that wait some differ from others.
+    /// A problem of the DaemonSets alone. Namespaces are read only where a rule of theirs may choose by them.
+    fn daemons_alone(&self, daemon_share: DaemonShare) -> Problem {
+        let daemon_pods = self.daemon_pods();
+        let wary = |pod: &Pod| pod.affinity.as_ref().is_some_and(|all| all.pod_anti_affinity.is_some());
+        let known = self.storage.namespaces.values().filter(|_| daemon_pods.iter().any(wary));
+        let namespaces = known.map(|one| Namespace::clone(one)).collect();
+        Problem { daemon_pods, daemon_share, namespaces, ..Problem::default() }
+    }
+
+    /// True if the pods that wait are not all alike.
     fn any_differ(&self) -> bool {
         let mut waiting = self.pods.values().filter(|entry| waits(entry));
         let first = waiting.next();

@@ -4,6 +4,7 @@ pub(super) mod closed_pools;
 pub(super) mod kept_off;
 pub(super) mod kept_places;
 pub(super) mod nominations;
+mod refusals;
 pub(super) mod refused;
 pub(super) mod refused_places;
 pub(super) mod verdicts;

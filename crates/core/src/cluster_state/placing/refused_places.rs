@@ -13,23 +13,14 @@ use std::time::Duration;
 use rustc_hash::FxHasher;
 use serde::Serialize;
 
+use super::refusals::Refusals;
 use super::verdicts::Verdicts;
 use crate::cluster_state::{ClusterState, JoinedNode, Moment, NodeEntry, NominationTarget, PodEntry, Snapshot};
 use crate::lifecycle::ClaimStage;
 use crate::pack::OWN_LABELS;
 use crate::pod::Pod;
-use crate::resources::Resources;
 
-/// How long a place is out at first; doubled each time.
-const FIRST: Duration = Duration::from_secs(600);
-/// How long at most.
-const LONGEST: Duration = Duration::from_secs(6 * 3600);
-/// What a refusal counts when kube-scheduler was heard of meanwhile, and when it was not.
-const HEARD: u32 = 3;
-const SILENT: u32 = 1;
-/// Two refusals.
-pub(super) const OUT: u32 = 2 * HEARD;
-/// How many places are remembered.
+/// Most places remembered.
 const MOST: usize = 1000;
 
 /// A node, and pods that are alike.
@@ -38,38 +29,9 @@ type Place = (String, u64);
 /// The refusals of a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Refused {
-    points: u32,
-    /// How often it was out.
-    times: u32,
-    /// When it was refused last.
-    last: Duration,
-    /// Until when it is out.
-    until: Duration,
-    /// What the node was.
+    refusals: Refusals,
+    /// Fingerprint of the node's fields that decide which pods may be there.
     node: u64,
-    /// What its pods have in common that costs little to compare.
-    pods_are: Like,
-    /// Pods, by uid, that it was refused for.
-    pods: BTreeSet<String>,
-    /// kube-scheduler's words.
-    words: String,
-}
-
-/// What similar pods have in common: pods that differ in it need no closer comparison.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Like {
-    namespace: String,
-    requests: Resources,
-}
-
-impl Like {
-    pub fn from_pod(pod: &Pod) -> Self {
-        Self { namespace: pod.namespace.clone(), requests: pod.requests.clone() }
-    }
-
-    pub fn may_be(&self, pod: &Pod) -> bool {
-        self.namespace == pod.namespace && self.requests == pod.requests
-    }
 }
 
 /// Places that kube-scheduler refuses.
@@ -127,9 +89,7 @@ impl ClusterState {
             let words = entry.words.clone().unwrap_or_default();
             places.verdicts.refused(place.1, &entry.pod, &node.name, &words, heard, now.monotonic);
             let known = places.places.entry(place.clone()).or_insert_with(|| Refused::new(&node, &entry.pod));
-            known.pods.insert(uid);
-            known.words = words;
-            known.last = now.monotonic;
+            known.refusals.note(&uid, &words, now.monotonic);
             if counted.insert(place) {
                 known.count(heard, now.monotonic);
             }
@@ -146,7 +106,7 @@ impl ClusterState {
         }
         let over = |(node, _): &Place, one: &Refused| {
             let same = prints.get(node.as_str()).is_some_and(|print| *print == Some(one.node));
-            !same || now.monotonic >= one.until.max(one.last) + one.length()
+            !same || one.refusals.are_over(now.monotonic)
         };
         let over: Vec<Place> =
             places.iter().filter(|(place, one)| over(place, one)).map(|(place, _)| place.clone()).collect();
@@ -161,8 +121,8 @@ impl ClusterState {
 
     fn bound_refused_places(&mut self) {
         while self.now.refused_places.places.len() > MOST {
-            let oldest =
-                self.now.refused_places.places.iter().min_by_key(|(_, one)| one.last).map(|(place, _)| place.clone());
+            let places = self.now.refused_places.places.iter();
+            let oldest = places.min_by_key(|(_, one)| one.refusals.last()).map(|(place, _)| place.clone());
             let Some(oldest) = oldest else { return };
             Arc::make_mut(&mut self.now.refused_places).places.remove(&oldest);
         }
@@ -174,7 +134,7 @@ impl ClusterState {
             Arc::make_mut(&mut self.now.refused_places).verdicts.bound(pod, node);
         }
         let mut places = self.now.refused_places.places.range((node.to_owned(), 0)..=(node.to_owned(), u64::MAX));
-        if places.any(|(_, one)| one.pods_are.may_be(pod)) {
+        if places.any(|(_, one)| one.refusals.may_concern(pod)) {
             Arc::make_mut(&mut self.now.refused_places).places.remove(&(node.to_owned(), class_of(pod)));
         }
     }
@@ -182,10 +142,10 @@ impl ClusterState {
     /// A pod is gone: places that were refused for it alone are forgotten.
     pub(in crate::cluster_state) fn forget_refused_pod(&mut self, uid: &str) {
         let known = &self.now.refused_places;
-        if known.verdicts.knows_pod(uid) || known.places.values().any(|one| one.pods.contains(uid)) {
+        if known.verdicts.knows_pod(uid) || known.places.values().any(|one| one.refusals.has_pod(uid)) {
             let known = Arc::make_mut(&mut self.now.refused_places);
             known.verdicts.forget_pod(uid);
-            known.places.retain(|_, one| !one.pods.remove(uid) || !one.pods.is_empty());
+            known.places.retain(|_, one| !one.refusals.forget_pod(uid));
         }
     }
 
@@ -197,52 +157,20 @@ impl ClusterState {
     }
 }
 
-/// What a refusal counts.
-pub(super) fn points_of(heard: bool) -> u32 {
-    if heard { HEARD } else { SILENT }
-}
-
-/// How long what is refused for the nth time is out.
-pub(super) fn length(times: u32) -> Duration {
-    FIRST.saturating_mul(1 << times.saturating_sub(1).min(16)).min(LONGEST)
-}
-
-/// A time in minutes.
-pub(super) fn minutes(time: Duration) -> u64 {
-    time.as_secs() / 60
-}
-
 impl Refused {
     fn new(node: &NodeEntry, pod: &Pod) -> Self {
-        Self {
-            points: 0,
-            times: 0,
-            last: Duration::ZERO,
-            until: Duration::ZERO,
-            node: print_of(node),
-            pods_are: Like::from_pod(pod),
-            pods: BTreeSet::new(),
-            words: String::new(),
-        }
+        Self { refusals: Refusals::of_pods_like(pod), node: print_of(node) }
     }
 
-    fn length(&self) -> Duration {
-        length(self.times)
-    }
-
-    /// One more refusal.
+    /// Counts one more refusal.
     fn count(&mut self, heard: bool, now: Duration) {
-        self.points += points_of(heard);
-        if self.points >= OUT && self.until <= now {
-            self.points = 0;
-            self.times = self.times.saturating_add(1);
-            self.until = now + self.length();
+        if self.refusals.add(heard) && !self.refusals.hold(now) {
+            self.refusals.begin(now);
         }
     }
 
     fn why(&self, node: &str) -> String {
-        let minutes = minutes(self.length());
-        let said = if self.words.is_empty() { String::new() } else { format!(", last with {:?}", self.words) };
+        let (said, minutes) = (self.refusals.quoted(), self.refusals.minutes());
         format!(
             "kube-scheduler has refused node {node} for it although it should fit{said}; other nodes are planned for {minutes}m"
         )
@@ -268,7 +196,7 @@ impl Snapshot {
         existing: &[JoinedNode],
         now: Moment,
     ) -> Vec<RefusedPlace> {
-        let out = |one: &Refused| now.monotonic < one.until;
+        let out = |one: &Refused| one.refusals.hold(now.monotonic);
         let mut refused = Vec::new();
         if !self.refused_places.places.values().any(out) {
             return refused;
@@ -280,7 +208,7 @@ impl Snapshot {
             places.filter_map(|((node, class), one)| Some((*class, *names.get(node.as_str())?, one))).collect();
         for pod in pods {
             let Some(entry) = self.pods.get(pod.base_uid()) else { continue };
-            if !places.iter().any(|(_, _, one)| one.pods_are.may_be(&entry.pod)) {
+            if !places.iter().any(|(_, _, one)| one.refusals.may_concern(&entry.pod)) {
                 continue;
             }
             let class = class_of(&entry.pod);

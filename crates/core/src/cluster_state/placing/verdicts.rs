@@ -13,9 +13,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::kept_off::{keep_off_pools, older};
-use super::refused_places::{Like, OUT, RefusedPlace, class_of, length, minutes, points_of};
-use crate::cluster_state::{ClusterState, JoinedNode, Moment, NodeEntry, NodeSource, Snapshot};
+use super::kept_off::older;
+use super::refusals::Refusals;
+use super::refused_places::{RefusedPlace, class_of};
+use crate::cluster_state::{ClusterState, JoinedNode, Moment, NodeEntry, NodeSource, NominationTarget, Snapshot};
 use crate::pod::Pod;
 
 /// Longest time for which kube-scheduler puts off a pod that it found no node for: refusals closer together are one verdict.
@@ -31,27 +32,15 @@ pub(in crate::cluster_state) const TO_COME: u64 = u64::MAX;
 /// The verdict on pods that are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Verdict {
-    points: u32,
-    /// When a refusal counted last.
+    refusals: Refusals,
+    /// Time of the last refusal that counted. Monotonic.
     counted: Option<Duration>,
-    /// How often it was spoken.
-    times: u32,
-    /// When a place was refused last.
-    last: Duration,
-    /// Until when it holds.
-    until: Duration,
-    /// The number of changes of nodes when it was spoken: nodes that have changed since, or come, are not among those judged.
+    /// The number of changes of nodes when it was passed: nodes that have changed since, or come, are not among those judged.
     as_of: u64,
     /// True if a pod has been bound since to a node that was not judged.
     proven: bool,
-    /// The pod, by uid, that tries a node that was not judged.
-    tries: Option<String>,
-    /// What the pods have in common that costs little to compare.
-    pods_are: Like,
-    /// Pods, by uid, that places were refused for.
-    pods: BTreeSet<String>,
-    /// kube-scheduler's words.
-    words: String,
+    /// Pods, by uid, that have been expected somewhere since: the one that tries a new node is expected on its claim.
+    tries: BTreeSet<String>,
 }
 
 /// Verdicts by the class of the pods, and when nodes last changed while there were any.
@@ -64,28 +53,15 @@ pub(super) struct Verdicts {
 
 impl Verdict {
     fn new(pod: &Pod) -> Self {
-        Self {
-            points: 0,
-            counted: None,
-            times: 0,
-            last: Duration::ZERO,
-            until: Duration::ZERO,
-            as_of: 0,
-            proven: false,
-            tries: None,
-            pods_are: Like::from_pod(pod),
-            pods: BTreeSet::new(),
-            words: String::new(),
-        }
+        Self { refusals: Refusals::of_pods_like(pod), counted: None, as_of: 0, proven: false, tries: BTreeSet::new() }
     }
 
     fn holds(&self, now: Duration) -> bool {
-        now < self.until
+        self.refusals.hold(now)
     }
 
     fn why(&self) -> String {
-        let said = if self.words.is_empty() { String::new() } else { format!(", last with {:?}", self.words) };
-        let minutes = minutes(length(self.times));
+        let (said, minutes) = (self.refusals.quoted(), self.refusals.minutes());
         format!(
             "kube-scheduler has refused every node that is there for it although it should fit{said}; new nodes are planned for {minutes}m, at first one"
         )
@@ -106,32 +82,32 @@ impl Verdicts {
     pub(super) fn refused(&mut self, class: u64, pod: &Pod, node: &str, words: &str, heard: bool, now: Duration) {
         let (changed, changes) = (self.changed(node), self.changes);
         let one = self.all.entry(class).or_insert_with(|| Verdict::new(pod));
-        one.pods.insert(pod.uid.clone());
-        words.clone_into(&mut one.words);
-        one.last = now;
+        one.refusals.note(&pod.uid, words, now);
         let judged = one.holds(now) && changed <= one.as_of;
         if judged || one.counted.is_some_and(|counted| now < counted + APART) {
             return;
         }
         one.counted = Some(now);
-        one.points += points_of(heard);
-        if one.points >= OUT {
-            one.times = one.times.saturating_add(1);
-            (one.points, one.until, one.as_of) = (0, now + length(one.times), changes);
-            (one.proven, one.tries) = (false, None);
+        if one.refusals.add(heard) {
+            one.refusals.begin(now);
+            (one.as_of, one.proven) = (changes, false);
+            one.tries.clear();
         }
     }
 
     /// True if some verdict may be about such a pod.
     pub(super) fn may_concern(&self, pod: &Pod) -> bool {
-        self.all.values().any(|one| one.pods_are.may_be(pod))
+        self.all.values().any(|one| one.refusals.may_concern(pod))
     }
 
     /// A pod of a class is bound. Where that node was judged the verdict is void; where it was not, new nodes will do.
     pub(super) fn bound(&mut self, pod: &Pod, node: &str) {
         let (class, changed) = (class_of(pod), self.changed(node));
         match self.all.get_mut(&class) {
-            Some(one) if one.times > 0 && changed > one.as_of => (one.proven, one.points) = (true, 0),
+            Some(one) if one.refusals.have_held() && changed > one.as_of => {
+                one.proven = true;
+                one.refusals.clear_points();
+            }
             _ => drop(self.all.remove(&class)),
         }
         self.tidy();
@@ -139,18 +115,21 @@ impl Verdicts {
 
     /// A pod is gone: verdicts for it alone are forgotten.
     pub(super) fn forget_pod(&mut self, uid: &str) {
-        self.all.retain(|_, one| !one.pods.remove(uid) || !one.pods.is_empty());
+        self.all.retain(|_, one| {
+            one.tries.remove(uid);
+            !one.refusals.forget_pod(uid)
+        });
         self.tidy();
     }
 
     pub(super) fn knows_pod(&self, uid: &str) -> bool {
-        self.all.values().any(|one| one.pods.contains(uid))
+        self.all.values().any(|one| one.refusals.has_pod(uid) || one.tries.contains(uid))
     }
 
     pub(super) fn forget_old(&mut self, now: Duration) {
-        self.all.retain(|_, one| now < one.until.max(one.last) + length(one.times));
+        self.all.retain(|_, one| !one.refusals.are_over(now));
         while self.all.len() > MOST {
-            let oldest = self.all.iter().min_by_key(|(_, one)| one.last).map(|(class, _)| *class);
+            let oldest = self.all.iter().min_by_key(|(_, one)| one.refusals.last()).map(|(class, _)| *class);
             oldest.map(|class| self.all.remove(&class));
         }
         self.tidy();
@@ -158,7 +137,7 @@ impl Verdicts {
 
     /// True if [`Verdicts::forget_old`] would change anything.
     pub(super) fn has_old(&self, now: Duration) -> bool {
-        self.all.len() > MOST || self.all.values().any(|one| now >= one.until.max(one.last) + length(one.times))
+        self.all.len() > MOST || self.all.values().any(|one| one.refusals.are_over(now))
     }
 
     fn tidy(&mut self) {
@@ -199,13 +178,14 @@ impl ClusterState {
     pub(in crate::cluster_state) fn note_trial(&mut self, uid: &str) {
         let verdicts = &self.now.refused_places.verdicts;
         let Some(entry) = self.now.pods.get(uid).filter(|_| !verdicts.is_empty()) else { return };
-        if !verdicts.all.values().any(|one| one.times > 0 && !one.proven && one.pods_are.may_be(&entry.pod)) {
+        let tried = |one: &Verdict| one.refusals.have_held() && !one.proven && one.refusals.may_concern(&entry.pod);
+        if !verdicts.all.values().any(tried) {
             return;
         }
         let class = class_of(&entry.pod);
         let verdicts = &mut std::sync::Arc::make_mut(&mut self.now.refused_places).verdicts;
         if let Some(one) = verdicts.all.get_mut(&class) {
-            one.tries = Some(uid.to_owned());
+            one.tries.insert(uid.to_owned());
         }
     }
 }
@@ -238,15 +218,15 @@ impl Snapshot {
         let mut of: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (at, pod) in pods.iter().enumerate() {
             let Some(entry) = self.pods.get(pod.base_uid()) else { continue };
-            if holding.iter().any(|(_, one)| one.pods_are.may_be(&entry.pod)) {
+            if holding.iter().any(|(_, one)| one.refusals.may_concern(&entry.pod)) {
                 of.entry(class_of(&entry.pod)).or_default().push(at);
             }
         }
-        let pools: Vec<String> = self.pools.keys().cloned().collect();
         for (class, one) in holding {
             let Some(own) = of.get(class) else { continue };
             let waits = |at: &&usize| !pods[**at].to_come && !self.is_bound(pods[**at].base_uid());
-            let tries = one.tries.as_deref().is_some_and(|uid| self.expected_on(uid, now).is_some());
+            let on_claim = |uid: &String| matches!(self.expected_on(uid, now), Some(NominationTarget::Claim(_)));
+            let tries = one.tries.iter().any(on_claim);
             let first = own.iter().filter(waits).copied().filter(|_| !tries);
             let goes = first.reduce(|best, at| if older(&pods[at], &pods[best]) { at } else { best });
             let why = one.why();
@@ -256,7 +236,8 @@ impl Snapshot {
                 refused.push(RefusedPlace { pod: pod.uid.clone(), node: String::new(), why: why.clone() });
                 // Pods that have to leave their nodes are so many already, and are waited for.
                 if !one.proven && Some(*at) != goes && !self.is_bound(pod.base_uid()) {
-                    keep_off_pools(pod, pools.clone());
+                    // By its own mark and not by pools: nodes of these that have come since are open to it.
+                    pod.existing_only = true;
                     held.insert(pod.uid.clone(), why.clone());
                 }
             }

@@ -462,6 +462,7 @@ fn room_is_kept_for_daemons_to_land_and_none_counts_twice() {
     };
     assert_eq!(daemon_cpu(&state), 100);
     let mut pod = kube_pod("d", "n", "100m");
+    pod.metadata.namespace = Some("kube-system".into());
     pod.metadata.owner_references = Some(vec![
         serde_json::from_value(
             json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "everywhere", "uid": "everywhere"}),
@@ -470,6 +471,65 @@ fn room_is_kept_for_daemons_to_land_and_none_counts_twice() {
     ]);
     state.apply_pod(&pod).unwrap();
     assert_eq!(daemon_cpu(&state), 0);
+}
+
+/// A DaemonSet whose pods request so much CPU, with more of a container.
+fn daemon_set(name: &str, cpu: &str, more: Value) -> DaemonSet {
+    let mut container = json!({"name": "c", "resources": {"requests": {"cpu": cpu}}});
+    more.as_object().into_iter().flatten().for_each(|(key, value)| container[key] = value.clone());
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "namespace": "kube-system", "uid": name},
+        "spec": {"selector": {}, "template": {"spec": {"containers": [container]}}},
+    }))
+    .unwrap()
+}
+
+#[test]
+fn daemonsets_with_one_port_count_as_one_on_nodes_there() {
+    let mut state = ClusterState::new();
+    for (name, cpu) in [("a", "300m"), ("b", "400m")] {
+        state.apply_daemon_set(daemon_set(name, cpu, json!({"ports": [{"containerPort": 80, "hostPort": 9100}]})));
+    }
+    state.apply_daemon_set(daemon_set("other", "50m", json!({})));
+    state.apply_node(&kube_node("n", "p", json!({})));
+    let daemon_cpu = |state: &ClusterState| {
+        state.snapshot().planning(&input(0)).problem.existing_nodes[0].daemon_requests.get("cpu")
+    };
+    assert_eq!(daemon_cpu(&state), 350, "as on a node to come: the smaller of the two comes first");
+    let mut pod = kube_pod("d", "n", "400m");
+    pod.metadata.namespace = Some("kube-system".into());
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "b", "uid": "b"}]);
+    pod.metadata.owner_references = Some(serde_json::from_value(owner).unwrap());
+    state.apply_pod(&pod).unwrap();
+    assert_eq!(daemon_cpu(&state), 50, "the other of the two is there");
+}
+
+#[test]
+fn daemonsets_have_one_share_of_new_nodes_and_of_those_there() {
+    let a_type = |name: &str, cpu: &str| -> Arc<crate::InstanceType> {
+        let capacity = json!({"cpu": cpu, "memory": "16Gi", "pods": "29"});
+        let offering = json!({"zone": "a", "capacityType": "on-demand", "price": 0.1, "available": true});
+        let one = json!({"name": name, "capacity": capacity, "offerings": [offering], "requirements": []});
+        Arc::new(serde_json::from_value(one).unwrap())
+    };
+    let mut state = ClusterState::new();
+    state.apply_pool(pool("default", true));
+    state.apply_daemon_set(daemon_set("a", "900m", json!({})));
+    state.apply_daemon_set(daemon_set("b", "1", json!({})));
+    for (name, kind) in [("known", "m5.large"), ("odd", "of-nobody")] {
+        let labels = json!({"karpenter.sh/nodepool": "default", "node.kubernetes.io/instance-type": kind});
+        state.apply_node(&kube_node(name, name, labels));
+    }
+    state.apply_pod(&kube_pod("large", "", "2")).unwrap();
+    let daemon_cpu = |types: Vec<Arc<crate::InstanceType>>| -> Vec<i64> {
+        let input = PlanningInput { instance_types: [("default".to_owned(), Arc::new(types))].into(), ..input(0) };
+        let problem = state.snapshot().planning(&input).problem;
+        problem.existing_nodes.iter().map(|node| node.daemon_requests.get("cpu")).collect()
+    };
+    let small = a_type("m5.large", "2");
+    assert_eq!(daemon_cpu(vec![small.clone()]), [900, 1900], "95 percent are beyond the share");
+    let all = vec![small, a_type("m5.2xlarge", "8"), a_type("m5.4xlarge", "16")];
+    assert_eq!(daemon_cpu(all), [1900, 1900], "most types have room: it counts on the small one too");
 }
 
 #[test]

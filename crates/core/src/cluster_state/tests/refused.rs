@@ -170,6 +170,46 @@ fn verdict_says_nothing_of_nodes_that_come_or_change_after_it() {
 }
 
 #[test]
+fn pods_held_by_a_verdict_use_nodes_of_pools_that_come_after_it() {
+    let (mut state, second) = refused_on_two_of_twelve();
+    state.apply_node(&kube_node("new", "new", json!({"karpenter.sh/nodepool": "default"})));
+    let planning = state.snapshot().planning(&input(second));
+    assert_eq!(planning.held.len(), 1, "one of the two may have a node of its own");
+    let packing = crate::pack::solve(&planning.problem, &crate::pack::Options::default());
+    let placed: Vec<_> =
+        packing.on_existing.iter().map(|(node, pods)| (planning.existing[*node].name.as_str(), pods.len())).collect();
+    assert_eq!((placed, packing.unscheduled.len()), (vec![("new", 2)], 0));
+}
+
+#[test]
+fn of_pods_with_a_verdict_the_oldest_alone_gets_a_new_node() {
+    let (state, second) = refused_on_two_of_twelve();
+    let mut input = input(second);
+    let large: crate::InstanceType = serde_json::from_value(json!({
+        "name": "m5.xlarge", "capacity": {"cpu": "4", "memory": "16Gi", "pods": "20"}, "requirements": [],
+        "offerings": [{"zone": "a", "capacityType": "on-demand", "price": 0.2, "available": true}]}))
+    .unwrap();
+    input.instance_types = [("default".to_owned(), Arc::new(vec![Arc::new(large)]))].into();
+    let planning = state.snapshot().planning(&input);
+    let packing = crate::pack::solve(&planning.problem, &crate::pack::Options::default());
+    let launched: Vec<_> = packing.claims.iter().map(|claim| claim.pods.len()).collect();
+    assert_eq!((launched, packing.unscheduled.len()), (vec![1], 1));
+    let why = packing.unscheduled[0].1.to_string();
+    assert_eq!(why, "pool default: it makes no node for it until another pod like it runs on a new one");
+}
+
+#[test]
+fn no_second_pod_tries_while_another_is_expected_on_a_new_node() {
+    let (mut state, second) = refused_on_two_of_twelve();
+    state.plan_claim(kube_claim("c", None, "0"), Resources::new());
+    state.nominate(["uid-a"], &NominationTarget::Claim("c".into()), Duration::from_secs(second + 3600));
+    state.apply_node(&kube_node("new", "new", json!({})));
+    state.nominate(["uid-b"], &NominationTarget::Node("new".into()), Duration::from_secs(second + 20));
+    state.apply_pod(&waiting("d", "Insufficient luck")).unwrap();
+    assert_eq!(would_go(&state, second + 21).1, 0, "that of b is over, that of a is not");
+}
+
+#[test]
 fn one_pod_tries_until_it_is_bound_on_a_new_node() {
     let (mut state, second) = refused_on_two_of_twelve();
     let until = Duration::from_secs(second + 3600);

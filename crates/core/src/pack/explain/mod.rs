@@ -46,7 +46,9 @@ pub(crate) fn reason(context: &Context<'_>, class: &Class, left: LeftAtEnd<'_>, 
             None => return Reason::Invalid { problem: wrong.clone() },
         }
     }
-    let pools = context.pools.ids().map(|at| why_not(context, class, at, left, topology));
+    let waits = class.example(context.problem).existing_only;
+    let why = |at| if waits { not_yet(context, at) } else { why_not(context, class, at, left, topology) };
+    let pools = context.pools.ids().map(why);
     let mut pools: Vec<PoolReason> = pools.chain(context.problem.left_out.iter().map(left_out)).collect();
     // The nearest first: of seven pools six may never have been meant for the pod.
     pools.sort_by_cached_key(|one| Reverse(nearness(context, class, one)));
@@ -84,6 +86,18 @@ fn left_out(one: &UnusablePool) -> PoolReason {
         rule: Rule::Pool,
         detail: one.why.clone(),
         instance_types: 0,
+        removed: Vec::new(),
+    }
+}
+
+/// The reason of a pool that makes no node for a pod as long as another like it tries one.
+fn not_yet(context: &Context<'_>, pool: PoolId) -> PoolReason {
+    let view = &context.pools[pool];
+    PoolReason {
+        pool: context.problem.node_pools[view.index].name.clone(),
+        rule: Rule::Pool,
+        detail: "it makes no node for it until another pod like it runs on a new one".to_owned(),
+        instance_types: view.types.count(),
         removed: Vec::new(),
     }
 }

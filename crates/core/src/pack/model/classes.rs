@@ -225,6 +225,7 @@ pub(in crate::pack) fn equal(a: &Pod, b: &Pod, labels_matter: bool) -> bool {
         && a.relaxed == b.relaxed
         && a.refused_nodes == b.refused_nodes
         && a.refused_as_of == b.refused_as_of
+        && a.existing_only == b.existing_only
         && (!labels_matter || (a.namespace == b.namespace && a.labels == b.labels))
 }
 
@@ -235,7 +236,7 @@ pub(in crate::pack) fn hash(pod: &Pod, labels_matter: bool) -> u64 {
     pod.node_selector.hash(&mut hasher);
     pod.host_ports.hash(&mut hasher);
     (&pod.volume_topology, &pod.shared_volumes, &pod.blocked, pod.to_come, pod.relaxed).hash(&mut hasher);
-    (&pod.refused_nodes, pod.refused_as_of).hash(&mut hasher);
+    (&pod.refused_nodes, pod.refused_as_of, pod.existing_only).hash(&mut hasher);
     if labels_matter {
         pod.namespace.hash(&mut hasher);
         pod.labels.hash(&mut hasher);

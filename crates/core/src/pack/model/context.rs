@@ -4,6 +4,8 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use rustc_hash::FxHashMap;
+
 use super::bits::Bits;
 use super::classes::{self, Amounts, Class, RequirementSets};
 use super::columns::Columns;
@@ -52,6 +54,8 @@ pub(crate) struct Context<'a> {
     joints: RefCell<Joints>,
     selections: Vec<OnceCell<Option<Selection>>>,
     fits: Fits,
+    /// DaemonSets, as bits, that have no pod on a pool's nodes bought by some offerings.
+    absent_by_offerings: RefCell<FxHashMap<(PoolId, Mask), u64>>,
 }
 
 /// The part of a pool that a requirement set leaves.
@@ -100,7 +104,7 @@ impl<'a> Context<'a> {
         let offers = Offers::from_problem(problem, &universe);
         let columns = Columns::new(&problem.instance_types, universe);
         pools.iter_mut().for_each(|pool| pool.offering_bits = offers.select(&pool.requirements));
-        let reach = DaemonReach::from_problem(problem, &pools, &columns, &offers);
+        let reach = DaemonReach::from_problem(problem, &pools, &columns, &offers, &steps);
         let names = ResourceNames::from_problem(problem, &pools, &reach, (&columns, &offers), &steps);
         let mut allowed_undefined: BTreeSet<String> = labels::WELL_KNOWN.into_iter().map(str::to_owned).collect();
         allowed_undefined.extend(problem.well_known_labels.iter().cloned());
@@ -143,6 +147,7 @@ impl<'a> Context<'a> {
             joints,
             selections,
             fits,
+            absent_by_offerings: RefCell::default(),
         })
     }
 
@@ -239,10 +244,13 @@ impl<'a> Context<'a> {
     /// The pool's DaemonSets, as bits, that have no pod on a node with some of them absent that is bought in these ways.
     pub fn absent(&self, pool: PoolId, absent: u64, offering_bits: Mask) -> u64 {
         let view = &self.pools[pool];
-        match offering_bits == view.offering_bits {
-            true => absent,
-            false => absent | view.daemons.absent(view, &self.anything, offering_bits),
+        if offering_bits == view.offering_bits || !view.daemons.are_partial() {
+            return absent;
         }
+        // Asked for each pod that is tried on a node: the DaemonSets are looked at once for each way of buying one.
+        let mut known = self.absent_by_offerings.borrow_mut();
+        let by_offerings = known.entry((pool, offering_bits));
+        absent | *by_offerings.or_insert_with(|| view.daemons.absent(view, &self.anything, offering_bits))
     }
 
     /// The kind of a pool's nodes on which some of its DaemonSets are absent, and which are bought in these ways.

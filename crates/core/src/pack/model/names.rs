@@ -57,7 +57,7 @@ impl ResourceNames {
         names.extend(others);
         let conflicts = DaemonConflict::all(problem, reach, steps);
         names.extend(conflicts.iter().map(|conflict| format!("nodes without DaemonSet {}", conflict.name)));
-        let daemon_affinities = DaemonAffinity::all(problem, pools, reach, found);
+        let daemon_affinities = DaemonAffinity::all(problem, pools, reach, found, steps);
         names
             .extend(daemon_affinities.iter().map(|pod_affinity| format!("nodes with DaemonSet {}", pod_affinity.name)));
         if !lacking.is_empty() {

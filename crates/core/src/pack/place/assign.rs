@@ -142,7 +142,10 @@ pub(crate) fn item<'c>(
     let WaitingPods { class: id, candidate, count } = waiting;
     let class = &context.classes[id];
     let keys = context.topology.of_class[id].keys;
-    let tolerations = &class.example(context.problem).tolerations;
+    let example = class.example(context.problem);
+    if example.existing_only {
+        return None;
+    }
     // `ANYWHERE` is in no list: no bin, and all offering bits.
     let bin = context.bins.for_keys(keys).get(candidate.bin);
     let mask = bin.map_or(!0, |bin| bin.mask);
@@ -150,7 +153,7 @@ pub(crate) fn item<'c>(
     let view = &context.pools[pool];
     let of = &context.problem.node_pools[view.index];
     // The cheapest test first: taints need no look at any type.
-    if taints::untolerated(&of.taints, tolerations, forgiving).is_some() {
+    if taints::untolerated(&of.taints, &example.tolerations, forgiving).is_some() {
         return None;
     }
     let selection = context.selection(set, pool)?;

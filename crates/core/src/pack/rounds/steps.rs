@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::PodAffinityTerm;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::failure::PackingError;
+use crate::pack::filter::topology::groups::required_anti_affinity;
 use crate::pack::model::plan::Options;
 use crate::pod::Pod;
 use crate::problem::Problem;
@@ -29,6 +30,8 @@ const A_TYPE_OF_A_POOL: u64 = 200;
 const LABELS_A_STEP: usize = 8;
 const TOLERATIONS_A_STEP: usize = 4;
 const NAMESPACES_A_STEP: usize = 4;
+/// Number of namespaces that are read for the work of one rule.
+const NAMESPACES_A_RULE: usize = 16;
 
 /// The steps that are left to a packing.
 #[derive(Debug)]
@@ -106,6 +109,17 @@ fn term_size(problem: &Problem, term: &PodAffinityTerm) -> usize {
         size => size * (1 + problem.namespaces.len().max(problem.pods.len()) / NAMESPACES_A_STEP),
     });
     1 + selector_size(term.label_selector.as_ref()) + term.namespaces.as_ref().map_or(0, Vec::len) + asked
+}
+
+/// The size of a pod's required anti-affinity, in rules: selectors and namespaces are rules too.
+pub(crate) fn anti_affinity_size(problem: &Problem, pod: &Pod) -> usize {
+    let known = if problem.namespaces.is_empty() { problem.pods.len() } else { problem.namespaces.len() };
+    let size = |term: &PodAffinityTerm| {
+        let asked = selector_size(term.namespace_selector.as_ref());
+        let listed = term.namespaces.as_ref().map_or(0, Vec::len);
+        1 + selector_size(term.label_selector.as_ref()) + listed + asked * (1 + known / NAMESPACES_A_RULE)
+    };
+    required_anti_affinity(pod).map(size).sum()
 }
 
 fn selector_size(selector: Option<&LabelSelector>) -> usize {

@@ -264,7 +264,7 @@ fn selects_all(wanted: &LabelSelector) -> bool {
         && wanted.match_expressions.as_ref().is_none_or(Vec::is_empty)
 }
 
-fn required_anti_affinity(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
+pub(crate) fn required_anti_affinity(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
     let terms = pod.affinity.as_ref().and_then(|affinity| affinity.pod_anti_affinity.as_ref());
     let terms = terms.and_then(|terms| terms.required_during_scheduling_ignored_during_execution.as_ref());
     terms.into_iter().flatten()

@@ -94,6 +94,16 @@ impl PoolDaemons {
         bits.fold(0, |absent, bit| absent | bit)
     }
 
+    /// True if some run on some nodes only, whatever their types.
+    pub fn are_partial(&self) -> bool {
+        self.any_partial
+    }
+
+    /// The types on which each counts, by index among the problem's.
+    pub fn types_by_daemon(&self) -> impl Iterator<Item = (usize, &Bits)> {
+        self.all.iter().map(|one| (one.runs.daemon, &one.runs.types))
+    }
+
     /// The DaemonSets on a node of a type, by index among the problem's, with their requests.
     pub fn on_type(&self, absent: u64, at: InstanceTypeId) -> impl Iterator<Item = (usize, &Amounts)> {
         let here = self.all.iter().filter(move |one| one.runs.counts(absent, at));

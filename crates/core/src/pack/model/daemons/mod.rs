@@ -1,6 +1,7 @@
 //! Requests of DaemonSets on new nodes (spec core 3.9), and rules between pods that concern their pods there.
 
 pub(crate) mod counted;
+pub(crate) mod order;
 pub(crate) mod reach;
 pub(crate) mod rules;
 

@@ -1,27 +1,26 @@
 //! The nodes of a pool on which a DaemonSet's pod runs: those that it is meant for, on which it fits beside nothing else, and
 //! from which no DaemonSet that comes first keeps it off.
 
-use super::rules::{DaemonClashes, hopeless_distance};
+use std::collections::BTreeSet;
+
+use super::order::DaemonOrder;
+use super::rules::TYPES_A_STEP;
 use super::terms;
-use crate::daemons::{MOST_DAEMON_SETS, fits_alone, in_order, too_large_by};
+use crate::daemons::{fits_alone, too_large_by};
 use crate::labels;
 use crate::pack::explain::amounts::{grouped, person};
-use crate::pack::filter::alternatives::{self, Alternative};
-use crate::pack::filter::soft::rules_of;
+use crate::pack::filter::alternatives::Alternative;
 use crate::pack::filter::taints;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::columns::Columns;
 use crate::pack::model::ids::{IndexVec, InstanceTypeId, PoolId};
 use crate::pack::model::offers::{Mask, Offers};
 use crate::pack::model::pools::PoolView;
+use crate::pack::rounds::steps::Steps;
 use crate::pod::Pod;
 use crate::problem::Problem;
 use crate::requirements::Requirements;
 use crate::resources::Resources;
-
-/// Largest number of rules of DaemonSets that are read in all, as terms, ports and what terms say; those that would need more
-/// do not count.
-const MOST_RULES: usize = 4096;
 
 /// Largest number of DaemonSets of a pool that are told apart because they run on some of its nodes only; more count on each of
 /// its nodes.
@@ -63,6 +62,8 @@ pub(crate) struct DaemonReach {
     /// By pool, in the order in which they count.
     pub pools: IndexVec<PoolId, Vec<RunsOn>>,
     pub left_out: Vec<DaemonLeftOut>,
+    /// Those, by index, that count in no pool, whatever its nodes are.
+    nowhere: BTreeSet<usize>,
 }
 
 impl DaemonReach {
@@ -72,18 +73,23 @@ impl DaemonReach {
         pools: &IndexVec<PoolId, PoolView>,
         columns: &Columns<'_>,
         offers: &Offers,
+        steps: &Steps,
     ) -> Self {
-        let mut all = Self { pools: pools.iter().map(|_| vec![]).collect(), left_out: vec![] };
+        let mut all = Self { pools: pools.iter().map(|_| vec![]).collect(), ..Self::default() };
         if problem.daemon_pods.is_empty() {
             return all;
         }
         let rooms: Vec<Resources> = problem.instance_types.iter().map(|one| one.allocatable()).collect();
-        let counted = all.first_of_all(problem);
-        let clashes = DaemonClashes::between(problem, &counted);
-        for daemon in counted {
+        let order = DaemonOrder::from_problem(problem, |work| steps.spend(work));
+        all.nowhere = order.left_out.iter().map(|one| one.daemon).collect();
+        all.left_out.extend(order.left_out.iter().cloned());
+        for daemon in order.counted.iter().copied() {
             let pod = &problem.daemon_pods[daemon];
             // A DaemonSet that cannot be read has no pod anywhere.
             let Ok(terms) = terms(pod) else { continue };
+            if !steps.spend((1 + terms.len() * pools.len()) * (1 + rooms.len() / TYPES_A_STEP)) {
+                break;
+            }
             let mut fits = Bits::empty(rooms.len());
             let fitting = rooms.iter().enumerate().filter(|(_, room)| fits_alone(pod, room));
             fitting.for_each(|(at, _)| fits.insert(InstanceTypeId::from(at)));
@@ -100,40 +106,21 @@ impl DaemonReach {
                     all.left_out.push(DaemonLeftOut { daemon, pool: Some(at), why });
                     continue;
                 }
-                all.add(problem, at, one, &clashes);
+                all.add(problem, at, one, &order);
             }
         }
         all
     }
 
-    /// The DaemonSets that may count, in their order, as far as there are not too many of them and of their rules.
-    fn first_of_all(&mut self, problem: &Problem) -> Vec<usize> {
-        let (mut counted, mut rules) = (Vec::new(), 0);
-        for daemon in in_order(&problem.daemon_pods) {
-            let pod = &problem.daemon_pods[daemon];
-            let own = rules_of(pod) + alternatives::work(pod);
-            let beyond = counted.len() >= MOST_DAEMON_SETS || rules + own > MOST_RULES;
-            let beyond = beyond.then(|| format!("only {MOST_DAEMON_SETS} DaemonSets with {MOST_RULES} rules count"));
-            match beyond.or_else(|| hopeless_distance(problem, pod)) {
-                Some(why) => self.left_out.push(DaemonLeftOut { daemon, pool: None, why }),
-                None => {
-                    rules += own;
-                    counted.push(daemon);
-                }
-            }
-        }
-        counted
-    }
-
     /// True if a DaemonSet counts in no pool, whatever its nodes are.
     pub fn is_left_out(&self, daemon: usize) -> bool {
-        self.left_out.iter().any(|one| one.daemon == daemon && one.pool.is_none())
+        self.nowhere.contains(&daemon)
     }
 
     /// Adds a DaemonSet to a pool, where those that come first leave it a node.
-    fn add(&mut self, problem: &Problem, pool: PoolId, mut one: RunsOn, clashes: &DaemonClashes) {
+    fn add(&mut self, problem: &Problem, pool: PoolId, mut one: RunsOn, order: &DaemonOrder) {
         for other in &self.pools[pool] {
-            if clashes.exclude(one.daemon, other.daemon) && other.is_wherever(&one) {
+            if order.exclude(one.daemon, other.daemon) && other.is_wherever(&one) {
                 one.types.without(&other.types);
                 if one.types.is_empty() {
                     let name = full_name(&problem.daemon_pods[other.daemon]);

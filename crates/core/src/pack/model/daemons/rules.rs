@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::reach::{DaemonReach, full_name, may_have};
 use super::{comes_to, meant_types};
 use crate::labels;
+use crate::pack::filter::alternatives;
 use crate::pack::filter::topology::groups::{Group, Reader, has_anti_affinity};
 use crate::pack::model::columns::Columns;
 use crate::pack::model::ids::{IndexVec, PodId, PoolId};
@@ -19,6 +20,8 @@ use crate::requirements::Requirements;
 
 /// Number of rules of pods that are compared with a DaemonSet in one step of work.
 const RULES_A_STEP: usize = 8;
+/// Number of instance types that a term is compared with in one step of work.
+pub(super) const TYPES_A_STEP: usize = 64;
 
 /// DaemonSets that exclude each other: a node has the pod of only one of them.
 #[derive(Debug, Default)]
@@ -58,11 +61,11 @@ impl DaemonClashes {
 
 /// The reason why a DaemonSet's pod has no place beside others: its own anti-affinity is against everybody, or against pods of
 /// other namespaces. Those it cannot keep off all nodes: kube-scheduler leaves its pod out where they are.
-pub(super) fn hopeless_distance(problem: &Problem, daemon: &Pod) -> Option<String> {
+pub(super) fn hopeless_distance(problem: &Problem, pods: &[&Pod], daemon: &Pod) -> Option<String> {
     let groups = Reader::new(problem).kept_by_bound(daemon);
     let meant = groups.iter().find_map(|group| {
         let foreign = |pod: &Pod| group.certain().is_none() || pod.namespace != daemon.namespace;
-        problem.pods.iter().find(|pod| foreign(pod) && group.means(pod))
+        pods.iter().copied().find(|pod| foreign(pod) && group.means(pod))
     });
     meant.map(|pod| format!("its own anti-affinity is against pods of others, such as {}", full_name(pod)))
 }
@@ -183,6 +186,7 @@ impl DaemonAffinity {
         pools: &IndexVec<PoolId, PoolView>,
         reach: &DaemonReach,
         (columns, offers): (&Columns<'_>, &Offers),
+        steps: &Steps,
     ) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         if problem.daemon_pods.is_empty() {
@@ -197,8 +201,15 @@ impl DaemonAffinity {
                 found.iter().for_each(|one| _ = all[*one].pods.insert(PodId::from(at)));
                 continue;
             }
+            let groups = reader.pod_affinity(pod);
+            let types = 1 + problem.instance_types.len() / TYPES_A_STEP;
+            let looks = alternatives::work(pod).saturating_mul(pools.len() * types);
+            let looks = looks.saturating_add(1 + (problem.daemon_pods.len() + all.len()) / RULES_A_STEP);
+            if !steps.spend(groups.len().saturating_mul(looks)) {
+                break;
+            }
             let mut found = Vec::new();
-            for group in reader.pod_affinity(pod) {
+            for group in groups {
                 let Some(pod_affinity) = Self::find(problem, &group, &mut all) else { continue };
                 if all[pod_affinity].can_be_with(problem, pod, pools, reach, (columns, offers)) {
                     all[pod_affinity].pods.insert(PodId::from(at));
