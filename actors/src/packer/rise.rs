@@ -1,5 +1,4 @@
-//! Plans that cost much more than the first plan for the same pods: reported, and not launched beyond the setting
-//! `MAX_PRICE_RISE`.
+//! Reports of plans that cost much more than the first plan for the same pods (`dovetail_core::price_rise`).
 
 use std::time::Duration;
 
