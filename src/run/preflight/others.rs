@@ -79,9 +79,11 @@ impl KeptDeployments {
     /// Keeps those of interest, as far as there is room.
     pub fn keep_of_interest(&mut self, found: Vec<Deployment>) {
         for deployment in found.into_iter().filter(is_of_interest) {
-            let own = self.by_namespace.entry(deployment.namespace().unwrap_or_default()).or_default();
+            let namespace = deployment.namespace().unwrap_or_default();
+            let room = self.kept.len() < MOST_KEPT || !is_unusual(&namespace);
+            let own = self.by_namespace.entry(namespace).or_default();
             *own += 1;
-            if *own <= MOST_OF_NAMESPACE && self.kept.len() < MOST_KEPT {
+            if *own <= MOST_OF_NAMESPACE && room {
                 self.kept.push(deployment);
             } else {
                 self.left_out += 1;
@@ -405,10 +407,12 @@ mod tests {
             one
         };
         kept.keep_of_interest((0..300).map(|nth| named(&format!("a{nth}"))).collect());
+        let elsewhere = |nth: usize| deployment(&format!("b{nth}"), "kp", IMAGE, 1, "karpenter");
+        kept.keep_of_interest((0..100).map(elsewhere).collect());
         let mut real = named("mine");
         real.metadata.namespace = Some("karpenter".to_owned());
         kept.keep_of_interest(vec![real]);
-        assert_eq!((kept.kept.len(), kept.left_out), (6, 295));
+        assert_eq!((kept.kept.len(), kept.left_out), (101, 300));
         assert_eq!(lease_names(&kept.kept)[0], "mine", "names of a usual namespace come first");
         let mut leases: Vec<Lease> =
             (0..300).map(|nth| lease(&format!("a{nth}"), "karpenter-leader-election", "x", 2)).collect();
