@@ -4,11 +4,13 @@ mod changed;
 mod checkout;
 mod commands;
 mod deny;
+mod jobs;
 mod ledger;
 mod lint;
 mod programs;
 mod steps;
 mod suites;
+mod testing;
 mod usage;
 mod yardstick;
 
@@ -18,8 +20,10 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
     (
         "test",
         "everything that has to hold, once: format, lints, what we depend on, references, all tests; \
-         `test --changed [REVISION]` what the changes since HEAD, or a revision, can reach",
-        steps::test,
+         `test --changed [REVISION]` what the changes since HEAD, or a revision, can reach; \
+         `test --only JOB[,JOB]` one of the parts that a pull request runs side by side: lint, unit, simulated, live, real, \
+         charts, image, docs",
+        testing::test,
     ),
     ("lint", "format, references, lengths, widths, words and clippy, warnings refused", steps::lint),
     ("chart", "the Helm chart, rendered and tested; builds helm the first time (Go, minutes)", steps::chart),

@@ -27,6 +27,25 @@ pub struct Program {
 
 /// Runs all of them and the documentation's examples; fails with the names of those that failed.
 pub fn run(programs: Vec<Program>, environment: &[(&str, &str)]) -> Result<(), String> {
+    let mut failed = failures(programs, environment);
+    let examples = ["test", "--release", "--workspace", "--doc"];
+    if run_with("examples in the documentation", &cargo_program(), &examples, environment).is_err() {
+        failed.push("the documentation's examples".to_owned());
+    }
+    outcome(&failed)
+}
+
+/// Runs some without the documentation's examples; fails with the names of those that failed.
+pub fn run_some(programs: Vec<Program>, environment: &[(&str, &str)]) -> Result<(), String> {
+    outcome(&failures(programs, environment))
+}
+
+fn outcome(failed: &[String]) -> Result<(), String> {
+    if failed.is_empty() { Ok(()) } else { Err(format!("tests failed: {}", failed.join(", "))) }
+}
+
+/// Runs programs, those of one lane one after the other; returns the names of those that failed.
+fn failures(programs: Vec<Program>, environment: &[(&str, &str)]) -> Vec<String> {
     println!("== tests: {} programs", programs.len());
     let failed = Mutex::new(Vec::new());
     let said = Mutex::new(());
@@ -42,12 +61,7 @@ pub fn run(programs: Vec<Program>, environment: &[(&str, &str)]) -> Result<(), S
             });
         }
     });
-    let mut failed = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let examples = ["test", "--release", "--workspace", "--doc"];
-    if run_with("examples in the documentation", &cargo_program(), &examples, environment).is_err() {
-        failed.push("the documentation's examples".to_owned());
-    }
-    if failed.is_empty() { Ok(()) } else { Err(format!("tests failed: {}", failed.join(", "))) }
+    failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Calls of cargo, one after the other. The core is one unit at full optimisation, as its time is what users wait for; its unit
@@ -76,6 +90,12 @@ pub fn built() -> Result<Vec<Program>, String> {
         programs.extend(built_of(which)?);
     }
     if programs.is_empty() { Err("cargo has built no test program".to_owned()) } else { Ok(programs) }
+}
+
+/// Builds test programs of the root package by their names, and the binary that they start.
+pub fn built_of_root(names: &[&str]) -> Result<Vec<Program>, String> {
+    let tests = names.iter().flat_map(|name| ["--test", *name]);
+    built_of(&["--package", "dovetail"].into_iter().chain(tests).collect::<Vec<_>>())
 }
 
 #[allow(clippy::disallowed_methods)] // the time of a build is real time by definition

@@ -1,38 +1,15 @@
 //! Steps of the habits.
 
 use std::thread;
-use std::time::Instant;
 
-use crate::changed;
 use crate::commands::{cargo_program, command, root, run, run_with};
 use crate::deny;
-use crate::ledger;
 use crate::lint;
 use crate::programs::{self, Program};
 use crate::suites::{SUITES, Suite};
-use crate::yardstick;
-
-/// Everything that has to hold, or with `--changed` what a change can reach; then what that took.
-#[allow(clippy::disallowed_methods)] // the time of a run is real time by definition
-pub fn test() -> Result<(), String> {
-    let words: Vec<String> = std::env::args().skip(2).collect();
-    let cold = !root().join("target/release/dovetail").exists();
-    let yardstick = yardstick::measure();
-    let begun = Instant::now();
-    let outcome = match words.first().map(String::as_str) {
-        None => all_that_has_to_hold(),
-        Some("--changed") if words.len() <= 2 => {
-            let revision = words.get(1).map_or("HEAD", String::as_str);
-            changed::test(revision, format, &[(PROPERTY_SEED, &property_seed())])
-        }
-        Some(_) => return Err("say `test`, or `test --changed [REVISION]`".to_owned()),
-    };
-    ledger::print(begun.elapsed(), yardstick, cold);
-    outcome
-}
 
 /// Everything, in the order in which a mistake is cheapest to find.
-fn all_that_has_to_hold() -> Result<(), String> {
+pub fn all_that_has_to_hold() -> Result<(), String> {
     format()?;
     house()?;
     references()?;
@@ -44,20 +21,29 @@ fn all_that_has_to_hold() -> Result<(), String> {
         let beside = beside.join().unwrap_or_else(|_| Err("image: xtask panicked".to_owned()));
         tests.and(beside)
     })?;
-    // Checks the requests that the tests on the real parts have recorded.
-    run("roles", "python3", &["tests/deploy/roles.py"])?;
+    roles()?;
     nothing_compiled_twice()
 }
 
 /// The seed of the property tests, as the environment has it or 1.
-fn property_seed() -> String {
+pub fn property_seed() -> String {
     std::env::var(PROPERTY_SEED).unwrap_or_else(|_| "1".to_owned())
 }
 
 /// Checks that need nothing that is built here; most use one core.
 fn checks() -> Result<(), String> {
     deny::check()?;
+    suites()
+}
+
+/// Python suites that need nothing that is built here.
+pub fn suites() -> Result<(), String> {
     SUITES.iter().try_for_each(Suite::run)
+}
+
+/// Holds the chart's roles to the requests that the tests on the real parts have recorded.
+pub fn roles() -> Result<(), String> {
+    run("roles", "python3", &["tests/deploy/roles.py"])
 }
 
 /// The test programs, then clippy, while the real parts are built and other checks run beside: on a machine that has never
@@ -90,7 +76,7 @@ fn folder_for_requests() -> Result<String, String> {
 }
 
 /// Variable for the seed from which proptest draws its cases.
-const PROPERTY_SEED: &str = "PROPTEST_RNG_SEED";
+pub const PROPERTY_SEED: &str = "PROPTEST_RNG_SEED";
 
 /// Holds all requests of the tests to AWS to the policies.
 fn proof_policies() -> Result<(), String> {
@@ -114,7 +100,7 @@ fn proof_properties(seeds: &str) -> Result<(), String> {
 
 /// The README's `cargo run` has to use what the tests have built: one feature more on either side and the SDKs, minutes
 /// of work, are compiled a second time.
-fn nothing_compiled_twice() -> Result<(), String> {
+pub fn nothing_compiled_twice() -> Result<(), String> {
     println!("== one build: cargo build --release");
     let built = command(&cargo_program()).args(["build", "--release"]).current_dir(root()).output();
     let built = built.map_err(|why| format!("one build: cargo cannot be started: {why}"))?;
@@ -129,13 +115,18 @@ fn nothing_compiled_twice() -> Result<(), String> {
 }
 
 /// Programs that others wrote, for the tests that need them: etcd, Kubernetes, kwok, helm, moto. Once a version.
-fn real_parts() -> Result<(), String> {
+pub fn real_parts() -> Result<(), String> {
     run("real parts", "python3", &["tests/real/build.py", "all"])
+}
+
+/// Helm, for the tests of charts. Once a version.
+pub fn helm() -> Result<(), String> {
+    run("helm", "python3", &["tests/real/build.py", "helm"])
 }
 
 /// The Helm chart.
 pub fn chart() -> Result<(), String> {
-    run("helm", "python3", &["tests/real/build.py", "helm"])?;
+    helm()?;
     cargo("chart", &["test", "--release", "--workspace", "--test", "commands", "chart::"])
 }
 
@@ -147,6 +138,11 @@ pub fn deploy() -> Result<(), String> {
 /// The book: its links, and what its pages have to name.
 pub fn docs() -> Result<(), String> {
     run("docs", "python3", &["tests/suite.py", "docs"])
+}
+
+/// The binary that the image is made of.
+pub fn binary() -> Result<(), String> {
+    cargo("binary", &["build", "--release"])
 }
 
 /// The image of the binary that is there.
@@ -161,7 +157,7 @@ pub fn real() -> Result<(), String> {
         return Err("say `real up`, `real down` or `real status` (more: tests/real/cluster.py --help)".to_owned());
     };
     if verb == "up" {
-        cargo("binary", &["build", "--release"])?;
+        binary()?;
     }
     let args: Vec<&str> = std::iter::once("tests/real/cluster.py").chain(words.iter().map(String::as_str)).collect();
     run("real", "python3", &args)
@@ -201,7 +197,7 @@ pub fn proof() -> Result<(), String> {
     if let Some((name, script)) = COURSES.iter().find(|(known, _)| Some(*known) == name.as_deref()) {
         let more: Vec<String> = std::env::args().skip(3).collect();
         let args: Vec<&str> = std::iter::once(*script).chain(more.iter().map(String::as_str)).collect();
-        cargo("binary", &["build", "--release"])?;
+        binary()?;
         return run(name, "python3", &args);
     }
     match name.as_deref() {
@@ -217,7 +213,7 @@ pub fn proof() -> Result<(), String> {
         Some("properties") => proof_properties(&std::env::args().nth(3).unwrap_or_else(|| "2..20".to_owned())),
         Some("tracing") => {
             let rounds = std::env::args().nth(3).unwrap_or_else(|| "5".to_owned());
-            cargo("binary", &["build", "--release"])?;
+            binary()?;
             run("tracing", "python3", &["tests/real/tracing.py", &rounds])
         }
         Some("console") => {
@@ -225,7 +221,7 @@ pub fn proof() -> Result<(), String> {
             run("console", "python3", &["tests/console/scale.py"])
         }
         Some("metrics") => {
-            cargo("binary", &["build", "--release"])?;
+            binary()?;
             run("metrics", "python3", &["tests/metrics_scale.py"])
         }
         Some("model") => {
@@ -235,7 +231,7 @@ pub fn proof() -> Result<(), String> {
         }
         Some("handover") => {
             let rounds = std::env::args().nth(3).unwrap_or_else(|| "5".to_owned());
-            cargo("binary", &["build", "--release"])?;
+            binary()?;
             run("handover", "python3", &["tests/real/handover.py", &rounds])
         }
         other => Err(format!(
@@ -253,23 +249,24 @@ pub fn figures() -> Result<(), String> {
 }
 
 /// Checks that texts refer to files in the repository.
-fn references() -> Result<(), String> {
+pub fn references() -> Result<(), String> {
     run("references can fail", "python3", &["-m", "unittest", "discover", "-s", "tests", "-p", "test_references.py"])?;
     run("references", "python3", &["tests/references.py"])
 }
 
 /// Files are short, documents narrow, words the field's (tools/words.txt).
-fn house() -> Result<(), String> {
+pub fn house() -> Result<(), String> {
     run("lint can fail", "python3", &["-m", "unittest", "discover", "-s", "tools", "-p", "test_*.py"])?;
     run("lengths, widths, words", "python3", &["tools/lint.py"])
 }
 
 /// Every file is as rustfmt writes it.
-fn format() -> Result<(), String> {
+pub fn format() -> Result<(), String> {
     cargo("format", &["fmt", "--all", "--check"])
 }
 
-fn clippy() -> Result<(), String> {
+/// Cargo's own clippy, warnings refused.
+pub fn clippy() -> Result<(), String> {
     cargo("clippy", &["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 

@@ -49,7 +49,18 @@ pub const OF_THE_TREE: [Suite; 4] = [
     },
     Suite {
         what: "docs",
-        reads: &["docs/", "tests/docs/", "README.md", "CHANGELOG.md", "actors/", "crates/", "observability/"],
+        reads: &[
+            "docs/",
+            "tests/docs/",
+            "README.md",
+            "CHANGELOG.md",
+            "CONTRIBUTING.md",
+            ".github/",
+            "xtask/",
+            "actors/",
+            "crates/",
+            "observability/",
+        ],
         args: &["tests/suite.py", "docs"],
     },
 ];
