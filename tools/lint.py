@@ -80,6 +80,13 @@ def wrong_openings(found, allowed):
             yield f"tools/openings.txt: {room} has {now} such openings, no longer {most}: lower it"
 
 
+def unsaid_roots(files):
+    """Roots of packages that do not say first what belongs there."""
+    for name, text in sorted(files):
+        if re.search(r"(?:^|/)src/(?:lib|main)\.rs$", name) and not text.startswith("//! "):
+            yield f"{name}: a package's root opens with `//!` and what belongs in it"
+
+
 def words():
     """The table of tools/words.txt: state, where, word, folder, instead."""
     rows = []
@@ -167,7 +174,7 @@ def main():
         return 0
     allowed = allowed_long()
     wrong = [*long_files(production, allowed), *stale_entries(production, allowed)]
-    wrong += [*long_names(everywhere), *wide_lines(documents), *wrong_openings(openings, allowed_openings())]
+    wrong += [*unsaid_roots(files), *long_names(everywhere), *wide_lines(documents), *wrong_openings(openings, allowed_openings())]
     on = [row for row in rows if row[0] == "on"]
     wrong += [f"{place}: {row[2]!r}: say {row[4]}" for row, place in uses(on, production, documents)]
     for line in wrong:

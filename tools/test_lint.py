@@ -25,6 +25,10 @@ class Lint(unittest.TestCase):
         found = list(lint.long_names([("src/one.rs", text)]))
         self.assertEqual([line.split(" ")[0] for line in found], ["src/one.rs:3:"])
 
+    def test_a_root_that_does_not_say_what_belongs_there_is_named(self):
+        files = [("crates/a/src/lib.rs", "pub mod b;\n"), ("src/main.rs", "//! Front door.\n"), ("crates/a/src/b/mod.rs", "use c;\n")]
+        self.assertEqual([line.split(":")[0] for line in lint.unsaid_roots(files)], ["crates/a/src/lib.rs"])
+
     def test_wide_prose_is_named_and_tables_links_and_code_are_not(self):
         wide = "word " * 21
         text = f"{wide}\n| {wide} |\n[{wide}](a.md)\n`{wide}`\n\n    {wide}\n\n    {wide * 2}\n"

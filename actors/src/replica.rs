@@ -25,7 +25,6 @@ use crate::telemetry::journal::Journal;
 use crate::telemetry::log_event::LogEvent;
 use crate::wiring::{self, ActorParts, Warm};
 
-/// Parts that a replica is made of.
 pub struct ReplicaParts {
     /// Name of the replica in the election.
     pub identity: String,
@@ -50,7 +49,6 @@ pub struct ReplicaParts {
     pub journal: Arc<dyn Journal>,
 }
 
-/// A replica that runs.
 pub struct ReplicaHandle {
     control_plane: Addr<ControlPlane>,
     leader: Addr<Leader>,
@@ -108,14 +106,12 @@ impl ReplicaHandle {
     }
 }
 
-/// View of a replica.
 #[derive(Clone, Debug)]
 pub struct ReplicaView {
     /// Cluster as the watches have seen it, at one moment.
     pub snapshot: Snapshot,
     /// Instance types of node classes in use, by the class's name.
     pub types: BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>,
-    /// Time of the view.
     pub now: Moment,
 }
 

@@ -113,7 +113,6 @@ pub struct Warm {
     pub webhook: Option<Addr<Webhook>>,
 }
 
-/// Actors of the leader.
 #[derive(Clone)]
 pub struct Leading {
     /// Batches of pending pods.

@@ -92,7 +92,6 @@ impl Reserved {
         news
     }
 
-    /// An instance of it was launched.
     pub fn count_launch(&mut self, id: &str) {
         let taken = self.taken.entry(id.to_owned()).or_default();
         *taken = taken.saturating_add(1);

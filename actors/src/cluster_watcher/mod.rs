@@ -36,7 +36,6 @@ use lag::Lag;
 const LATE: Duration = Duration::from_secs(5);
 /// Watches that are less late than this delay no decision.
 const NOTABLE: Duration = Duration::from_secs(1);
-/// The longest wait for late watches.
 const LONGEST_LATE: Duration = Duration::from_secs(60);
 
 /// Keeps the cluster state by the watches, and hands out its snapshots.

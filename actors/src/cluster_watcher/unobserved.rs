@@ -13,7 +13,6 @@ use crate::context::outage::RUNS;
 pub struct Unobserved(BTreeMap<&'static str, Option<Duration>>);
 
 impl Unobserved {
-    /// A watch has said this.
     pub fn said<K>(&mut self, kind: &'static str, event: &Event<K>) {
         match event {
             Event::Init => self.lists_anew(kind),

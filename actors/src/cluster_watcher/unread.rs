@@ -26,7 +26,6 @@ const MOST_PODS: usize = 200;
 /// Most unreadable objects that the state names.
 const MOST_LISTED: usize = 50;
 
-/// A watch that fails.
 #[derive(Debug)]
 struct Failing {
     since: Duration,

@@ -11,7 +11,6 @@ use actix::prelude::*;
 pub struct Alarms(BTreeMap<String, (Duration, SpawnHandle)>);
 
 impl Alarms {
-    /// Number of alarms that are set.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -22,7 +21,6 @@ impl Alarms {
     }
 }
 
-/// An actor that has alarms.
 pub trait Alarmed: Actor<Context = Context<Self>> {
     /// The actor's table of set alarms.
     fn alarms(&mut self) -> &mut Alarms;

@@ -65,7 +65,6 @@ impl LeaderTerm {
         poll_fn(|cx| if self.holds() { effect.as_mut().poll(cx).map(Some) } else { Poll::Ready(None) }).await
     }
 
-    /// The term is over.
     pub fn end(&self) {
         self.until.store(ENDED, Ordering::Relaxed);
         self.ended.notify_waiters();

@@ -28,7 +28,6 @@ pub fn instance_ends(claim: &NodeClaim) -> Option<Timestamp> {
     condition(own, conditions::INSTANCE_TERMINATING).map(|one| one.last_transition_time.0)
 }
 
-/// A claim is gone.
 pub fn claim_gone(env: &Env, claim: &NodeClaim) {
     let (own, now) = (claim.labels(), env.wall());
     let pool = label(own, labels::NODE_POOL);
@@ -43,7 +42,6 @@ pub fn claim_gone(env: &Env, claim: &NodeClaim) {
     }
 }
 
-/// A Node is gone.
 pub fn node_gone(env: &Env, node: &Node) {
     let (own, now) = (node.labels(), env.wall());
     let (pool, zone) = (label(own, labels::NODE_POOL), label(own, labels::ZONE));

@@ -28,7 +28,6 @@ pub struct Plans<'a> {
     pub snapshot: &'a Snapshot,
     /// Pools, pods and nodes that the packing's indices point into.
     pub planning: &'a Planning,
-    /// The leader's term.
     pub term: Term,
     /// By pool what its claims carry: the hashes of pool and class, worked out once.
     hashes: RefCell<BTreeMap<usize, (String, Option<String>)>>,
@@ -89,7 +88,6 @@ impl<'a> Plans<'a> {
         Some(LaunchOrder { claim, pods: planned.pods.len(), demand })
     }
 
-    /// Uids of pods of the problem.
     pub fn uids(&self, pods: &[usize]) -> Vec<String> {
         pods.iter().map(|pod| self.planning.problem.pods[*pod].uid.clone()).collect()
     }

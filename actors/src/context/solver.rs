@@ -13,7 +13,6 @@ pub type Solution = Result<Packing, PackingError>;
 
 /// Computes packings, away from the mailbox that asks. One that panics ends nothing: who asks catches it.
 pub trait Solver: Send + Sync {
-    /// The packing of a problem.
     fn solve(&self, problem: Arc<Problem>, options: Options) -> BoxFuture<'static, Solution>;
 
     /// Answers a consolidation question; computed in place by default.

@@ -47,7 +47,6 @@ pub fn of_removal(cause: TraceContext, name: &str) -> TraceContext {
     cause.inner("removal", name)
 }
 
-/// Span attributes of a claim.
 pub fn attributes(claim: &NodeClaim) -> Vec<(&'static str, AttributeValue)> {
     let label = |key: &str| claim.labels().get(key).cloned().unwrap_or_default();
     let status = claim.status.clone().unwrap_or_default();

@@ -36,7 +36,6 @@ pub(super) struct FoundCommand {
 }
 
 impl Disruptor {
-    /// Begins a command.
     pub(super) fn begin(&mut self, answer: FoundCommand, ctx: &mut Context<Self>) {
         let command = &answer.command;
         // It was computed for a while: what goes by now goes without this, and may have used the budget up.

@@ -70,7 +70,6 @@ impl ConsolidationState {
         }
     }
 
-    /// The cluster has changed.
     pub fn changed(&mut self, now: Moment) {
         self.rhythm.changed(now);
     }
@@ -172,7 +171,6 @@ impl Disruptor {
         }
     }
 
-    /// The rules that the settings give consolidation.
     fn rules(&self) -> ConsolidationSettings {
         let settings = &self.env.settings;
         let many_to_many = settings.many_to_many();

@@ -35,7 +35,6 @@ pub(super) fn gates(settings: &Settings) -> Gates {
     }
 }
 
-/// Writes for these orders.
 pub(super) fn writes(orders: Orders, snapshot: &Snapshot) -> Vec<Write> {
     let claim = |name: &str| snapshot.claims.get(name).map(|entry| entry.claim.clone());
     let marks = orders.marks.into_iter().filter_map(|mark| Some(Write::Drift { claim: claim(&mark.claim)?, mark }));

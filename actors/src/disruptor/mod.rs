@@ -49,11 +49,9 @@ pub struct DisruptorLinks {
     pub cluster: ToClusterWatcher,
     /// For instance types and prices.
     pub catalogue: ToCatalogue,
-    /// For replacements.
     pub launcher: ToLauncher,
     /// For claims that are to go.
     pub terminator: ToTerminator,
-    /// For events.
     pub recorder: ToRecorder,
     /// For the API server.
     pub calls: Calls,
@@ -78,7 +76,6 @@ pub struct Disruptor {
     queue: VecDeque<Write>,
     /// Objects that are being written.
     busy: BTreeSet<String>,
-    /// Writes that are refused.
     refused: Refusals,
     looks: u64,
     /// Claims, by uid, whose removal has been ordered and told: one that does not come to pass is ordered again.

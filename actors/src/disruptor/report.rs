@@ -106,7 +106,6 @@ impl Disruptor {
         }
     }
 
-    /// Reports the removal of claims.
     pub(super) fn tell_removal(&self, removal: &Removal, trace: TraceContext) {
         if let DisruptionCause::Ttl(seconds) = removal.cause {
             for disrupted in &removal.claims {

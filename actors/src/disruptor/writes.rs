@@ -29,7 +29,6 @@ const MOST_HELD: usize = 16;
 
 /// Something to be written.
 pub(super) enum Write {
-    /// A Node's TTL.
     Ttl(TtlMark),
     /// A Node loses the taint of disruption.
     Untaint {
@@ -98,7 +97,6 @@ impl Write {
         format!("{what} {}", self.object())
     }
 
-    /// The object that is written.
     pub fn object(&self) -> String {
         match self {
             Self::Ttl(TtlMark { node, .. }) | Self::Untaint { node, .. } => format!("node/{node}"),

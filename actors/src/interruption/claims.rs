@@ -8,7 +8,6 @@ use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
 
 /// NodeClaims of one snapshot, by the id of their EC2 instance.
 pub(super) struct ClaimsByInstance<'s> {
-    /// Snapshot that the claims are from.
     pub snapshot: &'s Snapshot,
     by_instance: BTreeMap<&'s str, &'s Arc<ClaimEntry>>,
 }
@@ -22,7 +21,6 @@ impl<'s> ClaimsByInstance<'s> {
         Self { snapshot, by_instance: own.rev().filter_map(known).collect() }
     }
 
-    /// Returns the claim that has this instance.
     pub fn on(&self, instance: &str) -> Option<&'s Arc<ClaimEntry>> {
         self.by_instance.get(instance).copied()
     }

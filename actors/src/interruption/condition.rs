@@ -15,7 +15,6 @@ use crate::context::env::Env;
 use crate::messages::Wrote;
 use crate::reading::LenientApi;
 
-/// True if the pool has the condition.
 pub(super) fn is_on(pool: &NodePool) -> bool {
     pool.status.as_ref().is_some_and(|status| condition(&status.conditions, INTERRUPTIONS_HEARD).is_some())
 }
@@ -36,7 +35,6 @@ pub(super) fn wanted(pool: &NodePool, lost: Option<&LostQueue>, now: Timestamp) 
     (wanted.status != pool.status).then_some(wanted)
 }
 
-/// Writes the pool's condition.
 pub(super) async fn write(links: InterruptionLinks, there: Arc<NodePool>, wanted: NodePool, env: Env) {
     let api = LenientApi::<NodePool>::all(links.calls.client.clone());
     let patch = json!({

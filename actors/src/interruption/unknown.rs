@@ -17,7 +17,6 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A message that waits, and the instances that it is about.
 pub(super) struct Unknown {
-    /// The id of the event.
     id: String,
     message: QueueMessage,
     queue_url: String,

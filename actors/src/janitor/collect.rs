@@ -36,13 +36,10 @@ const MOST_ASKED: usize = 200;
 
 /// Environment of a collection pass.
 pub struct GarbageCollection {
-    /// The janitor's.
     pub env: Env,
-    /// The janitor's.
     pub links: JanitorLinks,
 }
 
-/// Findings of a pass.
 pub struct CollectionPass {
     /// Claims, Nodes and instances, and what they are judged by.
     pub survey: Survey,

@@ -32,7 +32,6 @@ impl NodeClaimApi {
         Self { calls, api }
     }
 
-    /// The claim as it stands.
     pub async fn get(&self, name: &str) -> Result<NodeClaim, CallError> {
         self.calls.run(&format!("get nodeclaim {name}"), || self.api.get(name)).await
     }
@@ -117,7 +116,6 @@ impl NodeClaimApi {
         self.calls.run_for(REPEATED_FOR, &format!("patch {name}"), || self.api.patch(&name, &params, &patch)).await
     }
 
-    /// Changes the status.
     pub async fn change_status(
         &self,
         mut claim: NodeClaim,

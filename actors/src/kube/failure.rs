@@ -9,7 +9,6 @@ use crate::kube::refusal::{FenceRefusal, refusal};
 /// An error of the API server, or of the way to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeFailure {
-    /// Kind of the error.
     pub kind: FailureKind,
     /// The HTTP status; 0 where no answer came.
     code: u16,

@@ -17,13 +17,11 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Access to Nodes by these calls.
     pub fn new(calls: Calls) -> Self {
         let api = LenientApi::all(calls.client.clone());
         Self { calls, api }
     }
 
-    /// The Node as it stands.
     pub async fn get(&self, name: &str) -> Result<Node, CallError> {
         self.calls.run(&format!("get node {name}"), || self.api.get(name)).await
     }

@@ -71,9 +71,7 @@ pub fn tell_recovered(env: &Env, what: &str, failures: u32) {
     }
 }
 
-/// News of a watch.
 pub enum WatchNews<K> {
-    /// An event of the watch.
     Event(Event<K>),
     /// An object that cannot be read, and how it has come: no failure of the watch.
     NotRead(Box<Unreadable>, Came),
@@ -98,7 +96,6 @@ impl<K> From<Event<ReadObject<K>>> for WatchNews<K> {
     }
 }
 
-/// Way of a watch after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterWatchFailure {
     /// Continues from its last version: an API server that has kept its state sends the changes. Lists anew after three refusals

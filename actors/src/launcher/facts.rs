@@ -13,15 +13,12 @@ use dovetail_core::lifecycle::launch::InstanceFacts as Facts;
 use dovetail_core::{InstanceType, Offering, Operator};
 use kube::ResourceExt;
 
-/// Instance types of a class.
 pub type ClassTypes = Arc<Vec<Arc<InstanceType>>>;
 
-/// The claim's pool.
 pub fn pool_of(claim: &NodeClaim) -> String {
     claim.labels().get(labels::NODE_POOL).cloned().unwrap_or_default()
 }
 
-/// The claim's pool and class.
 pub fn origin(claim: &NodeClaim) -> PoolAndClass {
     (pool_of(claim), claim.spec.node_class_ref.name.clone())
 }

@@ -28,7 +28,6 @@ const COUNTS_FOR: Duration = Duration::from_secs(3600);
 pub struct Before {
     /// Launches whose claim is gone or on its way out.
     pub past: Vec<Past>,
-    /// Claims that are there.
     pub present: Vec<Present>,
     /// Living instances that no claim has or waits for and that never joined: ids and pools.
     pub orphans: Vec<(String, String)>,

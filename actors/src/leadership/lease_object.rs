@@ -23,7 +23,6 @@ pub struct LeaseObject {
 }
 
 impl LeaseObject {
-    /// By its namespace and name.
     pub fn new(client: Client, namespace: &str, name: &str) -> Self {
         let requests = Request::new(Lease::url_path(&(), Some(namespace)));
         Self { client, requests, name: name.to_owned() }

@@ -68,7 +68,6 @@ pub struct LaunchedOffering {
 #[derive(Clone, Debug, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct TookReserved {
-    /// The reservation's id.
     pub id: String,
 }
 
@@ -76,7 +75,6 @@ pub struct TookReserved {
 #[derive(Clone, Debug, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct ReservationTakenBack {
-    /// The reservation's id.
     pub id: String,
 }
 

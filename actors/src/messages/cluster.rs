@@ -52,7 +52,6 @@ pub struct ClaimSoldOut {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct PlanClaims {
-    /// The leader's term.
     pub term: Term,
     /// Planned claims with the most that their instances may have.
     pub claims: Vec<(NodeClaim, Resources)>,
@@ -108,7 +107,6 @@ pub enum Came {
     Listed,
     /// The object is there or has changed.
     Changed,
-    /// The object is gone.
     Gone,
 }
 
@@ -164,7 +162,6 @@ pub struct NodeChanged(pub Arc<Node>);
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct NodeGone {
-    /// Name of the Node.
     pub name: String,
 }
 
@@ -208,17 +205,11 @@ pub struct ClusterChanged;
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Attach {
-    /// Recipients of claims.
     pub claims: Vec<Recipient<ClaimChanged>>,
-    /// Recipients of claims that are gone.
     pub claims_gone: Vec<Recipient<ClaimGone>>,
-    /// Recipients of Nodes.
     pub nodes: Vec<Recipient<NodeChanged>>,
-    /// Recipients of Nodes that are gone.
     pub nodes_gone: Vec<Recipient<NodeGone>>,
-    /// Recipient of pools.
     pub pools: Recipient<PoolChanged>,
-    /// Recipient of classes.
     pub classes: Recipient<ClassChanged>,
     /// Recipient of pools and classes that cannot be read.
     pub unusable: Recipient<CannotUse>,

@@ -22,13 +22,11 @@ pub fn reference(api_version: &str, kind: &str, namespace: &str, name: &str, uid
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Record {
-    /// Object of the event.
     pub object: ObjectReference,
     /// True for a Warning, false for a Normal event.
     pub warning: bool,
     /// Reason, as in core spec 7.2.
     pub reason: &'static str,
-    /// Text of the event.
     pub message: String,
     /// Time during which the same event is not repeated.
     pub quiet: Duration,

@@ -12,9 +12,7 @@ use super::{Term, TraceContext};
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct LaunchClaims {
-    /// The leader's term.
     pub term: Term,
-    /// Claims to launch.
     pub orders: Vec<LaunchOrder>,
     /// Trace of the batch.
     pub trace: TraceContext,
@@ -57,7 +55,6 @@ pub struct LaunchFails {
     pub reason: &'static str,
     /// Error in EC2's words.
     pub words: String,
-    /// Trace of the launch.
     pub trace: TraceContext,
 }
 
@@ -65,6 +62,5 @@ pub struct LaunchFails {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct ClosedPools {
-    /// Closed pools by name.
     pub closed: BTreeMap<String, ClosedPool>,
 }

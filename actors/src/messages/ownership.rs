@@ -20,7 +20,6 @@ pub struct InstanceKnown {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct LookUp {
-    /// The instance's id.
     pub id: String,
 }
 

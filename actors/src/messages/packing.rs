@@ -10,7 +10,6 @@ use super::{Term, TraceContext};
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Batch {
-    /// The leader's term.
     pub term: Term,
     /// Uids of the pods.
     pub pods: Vec<String>,
@@ -25,7 +24,6 @@ pub struct Batch {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct PackNow {
-    /// The leader's term.
     pub term: Term,
     /// Trace of what was lost, or is taken.
     pub trace: TraceContext,

@@ -45,7 +45,6 @@ pub struct PodBound {
     pub waited: Arc<WaitingPod>,
 }
 
-/// A pod that has waited for a node.
 #[derive(Clone, Debug)]
 pub struct WaitingPod {
     /// `metadata.name` of the Pod.
@@ -54,7 +53,6 @@ pub struct WaitingPod {
     pub namespace: String,
     /// Time at which it was first seen to wait.
     pub since: Timestamp,
-    /// Time of its creation.
     pub created: Option<Timestamp>,
     /// Trace that started with it.
     pub trace: TraceContext,
@@ -64,10 +62,7 @@ pub struct WaitingPod {
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct AttachPods {
-    /// Recipient of pending pods.
     pub pending: Recipient<PodPending>,
-    /// Recipients of bound pods.
     pub bound: Vec<Recipient<PodBound>>,
-    /// Recipients of pods that are gone.
     pub gone: Vec<Recipient<PodGone>>,
 }

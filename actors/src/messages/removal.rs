@@ -10,11 +10,9 @@ use super::{Term, TraceContext};
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Remove {
-    /// The leader's term.
     pub term: Term,
     /// Claims to remove; a claim of the name with another uid stays.
     pub claims: Vec<ClaimRef>,
-    /// Reason for the removal.
     pub reason: RemovalReason,
     /// Trace of the decision.
     pub trace: TraceContext,
@@ -33,7 +31,6 @@ pub struct ClaimRef {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "bool")]
 pub struct Interrupted {
-    /// The leader's term.
     pub term: Term,
     /// Claim whose instance is taken.
     pub claim: ClaimRef,
@@ -48,7 +45,6 @@ pub struct Interrupted {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct HoldClaims {
-    /// The leader's term.
     pub term: Term,
     /// Names of the claims.
     pub claims: Vec<String>,
@@ -72,7 +68,6 @@ pub struct Roll {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct MarkDeleting {
-    /// The leader's term.
     pub term: Term,
     /// Names of the claims.
     pub claims: Vec<String>,

@@ -21,7 +21,6 @@ pub type Counts = BTreeMap<&'static str, u64>;
 
 macro_rules! states {
     ($($actor:ident: $variant:ident($state:ident)),+ $(,)?) => {
-        /// State of one actor.
         #[derive(Clone, Debug, PartialEq, Serialize)]
         #[serde(untagged)]
         pub enum ActorState {
@@ -103,15 +102,10 @@ pub struct PodWatcherState {
 pub struct ClusterWatcherState {
     /// True once every kind has been listed.
     pub synced: bool,
-    /// Pods.
     pub pods: usize,
-    /// Nodes.
     pub nodes: usize,
-    /// NodeClaims.
     pub node_claims: usize,
-    /// NodePools.
     pub node_pools: usize,
-    /// EC2NodeClasses.
     pub node_classes: usize,
     /// Pods that are expected somewhere.
     pub expected: usize,
@@ -127,12 +121,10 @@ pub struct ClusterWatcherState {
     pub unreadable_objects: Vec<UnreadableObject>,
 }
 
-/// A watch that has failed for long.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WatchFailing {
     /// Time that it has failed, in seconds.
     pub seconds: u64,
-    /// The last error.
     pub error: String,
 }
 
@@ -223,7 +215,6 @@ pub struct PackerState {
 pub struct LauncherState {
     /// Orders that wait.
     pub queued: usize,
-    /// Launches that run.
     pub running: usize,
     /// Launches that have ended, by how.
     pub ends: Counts,
@@ -320,7 +311,6 @@ pub struct DisruptorState {
     pub removed: BTreeMap<&'static str, usize>,
     /// Claims whose replacements are on their way.
     pub replacing: usize,
-    /// Writes that run.
     pub writing: usize,
     /// Writes that wait.
     pub queued: usize,
@@ -349,7 +339,6 @@ pub struct JanitorState {
 pub struct UnclaimedInstances {
     /// The pool that they were launched for.
     pub node_pool: String,
-    /// Class of the instances.
     pub node_class: String,
     /// Instance type, such as `m5.large`.
     pub instance_type: String,
@@ -357,7 +346,6 @@ pub struct UnclaimedInstances {
     pub zone: String,
     /// `spot`, `on-demand` or `reserved`.
     pub capacity_type: String,
-    /// Number of instances.
     pub count: usize,
 }
 

@@ -57,7 +57,6 @@ pub(super) fn is_doubtful(found: &NodeClassResolution) -> bool {
     any(None) && !any(Some(false))
 }
 
-/// True if the class is Ready as it stands.
 pub(super) fn is_ready(class: &EC2NodeClass) -> bool {
     let conditions = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     condition(conditions, READY)

@@ -6,10 +6,8 @@ use std::time::Duration;
 use crate::context::traces;
 use crate::messages::TraceContext;
 
-/// Request for a packing.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
-    /// The batch, if one has closed.
     pub(super) batch: Option<(BTreeSet<String>, Duration)>,
     pub(super) trace: TraceContext,
     /// True for a packing without a request: its trace is one of its own, unless one is found that led to it.
@@ -23,7 +21,6 @@ impl Request {
         Self { batch, trace, own: false, also: Vec::new() }
     }
 
-    /// The traces of the requests.
     pub(super) fn traces(&self) -> impl Iterator<Item = TraceContext> + '_ {
         let asked = (!self.own).then_some(self.trace);
         asked.into_iter().chain(self.also.iter().copied())

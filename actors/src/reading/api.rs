@@ -12,7 +12,6 @@ use serde::de::{DeserializeOwned, Error as _};
 
 use super::{ReadObject, text};
 
-/// A page of a list.
 #[derive(Clone, Debug)]
 pub struct ObjectPage<K> {
     /// Objects that could be read.

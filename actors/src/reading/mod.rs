@@ -34,7 +34,6 @@ pub use text::without_managed_fields;
 /// An object of the API server, or what could be read of it.
 #[derive(Clone, Debug)]
 pub enum ReadObject<K> {
-    /// The object was read.
     Object(K),
     /// The object exists and cannot be read.
     Unreadable(Box<Unreadable>),
@@ -53,7 +52,6 @@ impl<K> ReadObject<K> {
     }
 }
 
-/// Reads the text of one object.
 pub fn read_object<K>(text: &str) -> ReadObject<K>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,

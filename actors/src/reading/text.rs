@@ -70,13 +70,11 @@ fn without(text: &str, member: Range<usize>) -> String {
     left
 }
 
-/// A member of an object.
 pub struct JsonMember<'a> {
     /// Its name as it is written, without quotes.
     pub key: &'a str,
     /// Offset of its name.
     key_start: usize,
-    /// Range of its value.
     pub value: Range<usize>,
 }
 

@@ -24,7 +24,6 @@ const MOST_WAITING: usize = 1000;
 const REPEATS_REMEMBERED: usize = 20_000;
 /// Most Nominated events per second, after a burst of twice as many (core spec 7.2).
 const NOMINATED_RATE: f64 = 5.0;
-/// Timeout of one write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Quiet time of an event that could not be written, if its own is longer.
 const UNWRITTEN_QUIET: Duration = Duration::from_secs(120);
@@ -238,7 +237,6 @@ pub mod object {
         reference("v1", "Namespace", "", "kube-system", "")
     }
 
-    /// Reference to a pod.
     pub fn pod(pod: &Pod) -> ObjectReference {
         reference("v1", "Pod", &pod.namespace, &pod.name, &pod.uid)
     }
@@ -254,22 +252,18 @@ pub mod object {
         reference("v1", "Node", "", name, name)
     }
 
-    /// Reference to a Node.
     pub fn node(node: &Node) -> ObjectReference {
         of("v1", "Node", node)
     }
 
-    /// Reference to an EC2NodeClass.
     pub fn class(class: &EC2NodeClass) -> ObjectReference {
         of("karpenter.k8s.aws/v1", "EC2NodeClass", class)
     }
 
-    /// Reference to a NodePool.
     pub fn pool(pool: &NodePool) -> ObjectReference {
         of("karpenter.sh/v1", "NodePool", pool)
     }
 
-    /// Reference to a NodeClaim.
     pub fn claim(claim: &NodeClaim) -> ObjectReference {
         of("karpenter.sh/v1", "NodeClaim", claim)
     }

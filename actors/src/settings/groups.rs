@@ -38,7 +38,6 @@ impl Default for LogSettings {
     }
 }
 
-/// Format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum LogFormat {
     /// For a person on a terminal, for a machine elsewhere.

@@ -121,7 +121,6 @@ pub struct Settings {
     pub default_instance_profile: String,
     /// `EKS_CONTROL_PLANE`.
     pub eks_control_plane: bool,
-    /// Settings of the log.
     pub log: LogSettings,
     /// `AMI_REFRESH_INTERVAL`.
     pub ami_refresh: Duration,
@@ -147,7 +146,6 @@ pub struct Settings {
     pub metrics_port: u16,
     /// `HEALTH_PROBE_PORT`.
     pub health_probe_port: u16,
-    /// The conversion webhook.
     pub webhook: WebhookSettings,
     /// `SHADOW`: nothing is written; what would be done is done in a copy of the cluster.
     pub shadow: bool,
@@ -249,7 +247,6 @@ const MANY_TO_MANY: &str = "ManyToManyConsolidation";
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{name}: {what} (given {value:?}; allowed: {allowed})")]
 pub struct SettingError {
-    /// The setting's name.
     pub name: String,
     /// Value as given.
     pub value: String,
@@ -260,7 +257,6 @@ pub struct SettingError {
 }
 
 impl Settings {
-    /// The names of all settings.
     pub fn names() -> impl Iterator<Item = &'static str> {
         TABLE.iter().map(|known| known.name)
     }
@@ -340,7 +336,6 @@ impl Settings {
         self.gates.contains(RESERVED_CAPACITY)
     }
 
-    /// True if nodes drift.
     pub fn drift(&self) -> bool {
         self.gates.contains(DRIFT)
     }

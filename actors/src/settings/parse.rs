@@ -17,7 +17,6 @@ use super::{Interruptions, LogFormat, SHORTEST_TOKEN, Secret};
 /// Refusal of a value: the problem and the allowed values.
 pub type ValueRefusal = (String, String);
 
-/// Refuses a value.
 pub fn refuse<T>(problem: &str, allowed: &str) -> Result<T, ValueRefusal> {
     Err((problem.into(), allowed.into()))
 }
@@ -219,12 +218,10 @@ pub fn ca_bundle(text: &str) -> Result<String, ValueRefusal> {
     refuse("it is not base64", "a certificate in PEM, encoded as base64 on one line")
 }
 
-/// Parses a number.
 pub fn number<T: FromStr>(text: &str, allowed: &str) -> Result<T, ValueRefusal> {
     text.parse().or_else(|_| refuse("it is not a number that fits", allowed))
 }
 
-/// A number above zero.
 pub fn above_zero(text: &str, allowed: &str) -> Result<f64, ValueRefusal> {
     let number: f64 = number(text, allowed)?;
     if number > 0.0 && number.is_finite() { Ok(number) } else { refuse("it must be above zero", allowed) }

@@ -52,7 +52,6 @@ macro_rules! log_events {
         /// A log event.
         #[derive(Clone, Debug, PartialEq, Serialize)]
         #[serde(tag = "event")]
-        #[allow(missing_docs)] // a field's name and its place in the line say what it is
         pub enum LogEvent {
             $($(#[$doc])* #[serde(rename = $event)] $name { $($field: $type),* },)*
         }

@@ -1,9 +1,8 @@
 //! Typed counts and measurements: the metrics of core spec 7.1 that no state shows. Each is emitted once, where it happens;
 //! metrics are made of them elsewhere.
 
-/// Something counted or measured.
+/// Something counted or measured. Fields are the labels of the metrics, by their names.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // fields are the labels of the metrics, by their names
 pub enum Measure<'a> {
     /// A NodeClaim has been created.
     ClaimCreated { pool: &'a str, reason: &'static str, min_values_relaxed: bool },

@@ -52,7 +52,6 @@ pub struct Evictions {
     budgets: BTreeMap<String, UnderBudget>,
 }
 
-/// The evictions under one budget.
 #[derive(Default)]
 struct UnderBudget {
     running: usize,
@@ -79,11 +78,9 @@ impl UnderBudget {
 pub struct Candidate<'a> {
     /// By which its attempts are known.
     pub uid: &'a str,
-    /// The node that it is on.
     pub node: &'a str,
     /// True if it is deleted whatever budgets say.
     pub forced: bool,
-    /// The budget that it is under.
     pub budget: Option<&'a str>,
 }
 
@@ -91,7 +88,6 @@ pub struct Candidate<'a> {
 pub struct Ended {
     /// Pause before the pod is looked at again.
     pub pause: Duration,
-    /// True for the pod's first refusal.
     pub first_refusal: bool,
     /// Number of times in a row that the API server refused it for other reasons than a budget.
     pub denials: u32,

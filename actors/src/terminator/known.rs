@@ -69,13 +69,11 @@ impl KnownNodes {
         Some(node)
     }
 
-    /// The claims of a Node.
     pub fn claims_of(&self, node: &Node) -> Vec<Arc<NodeClaim>> {
         let names = self.claims_of.get(of_node(node)).into_iter().flatten();
         names.filter_map(|name| self.claims.get(name).cloned()).collect()
     }
 
-    /// The Nodes of a claim.
     pub fn nodes_of(&self, claim: &NodeClaim) -> Vec<Arc<Node>> {
         let names = self.nodes_of.get(of_claim(claim)).into_iter().flatten();
         names.filter_map(|name| self.nodes.get(name).cloned()).collect()
@@ -92,7 +90,6 @@ pub fn of_node(node: &Node) -> &str {
     node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default()
 }
 
-/// True if it is being deleted.
 pub fn is_deleting<K: Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
 }

@@ -49,7 +49,6 @@ struct Restart {
 }
 
 impl Rollouts {
-    /// The Node is gone.
     pub fn forget(&mut self, node: &str) {
         self.known.retain(|key, _| key.node != node);
     }

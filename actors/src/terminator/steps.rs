@@ -27,12 +27,9 @@ use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::names;
 
-/// Surroundings of a step.
 #[derive(Clone)]
 pub struct StepEnv {
-    /// Environment of the terminator.
     pub env: Env,
-    /// Addresses of the terminator.
     pub links: TerminatorLinks,
     /// Trace that led to the end.
     pub trace: Option<TraceContext>,
@@ -93,7 +90,6 @@ impl StepEnv {
         self.env.emit_in(log_event, self.trace);
     }
 
-    /// Writes an event.
     pub fn record(&self, event: Record) {
         self.env.post(&self.links.recorder, event);
     }

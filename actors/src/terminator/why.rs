@@ -57,13 +57,11 @@ impl Terminator {
         step_env.emit(LogEvent::DeletionAsked { node: name, node_claim, reason });
     }
 
-    /// Reason why a Node goes.
     pub(super) fn reason_of_node(&self, node: &str) -> String {
         let known = self.progress.get(node).map(|progress| progress.reason.clone());
         known.filter(|reason| !reason.is_empty()).unwrap_or_else(|| ASKED.to_owned())
     }
 
-    /// Reason why a claim goes.
     pub(super) fn reason_of(&self, claim: &NodeClaim) -> String {
         self.decided(claim).unwrap_or_else(|| ASKED.to_owned())
     }

@@ -38,7 +38,6 @@ pub enum TranslationOutcome {
 }
 
 impl TranslationOutcome {
-    /// The outcome in words.
     pub fn text(&self) -> String {
         match self {
             Self::InStep { made, .. } => format!("in step: {}", made.join(", ")),
@@ -47,7 +46,6 @@ impl TranslationOutcome {
     }
 }
 
-/// Kind of an alpha object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlphaKind {
     Provisioner,
@@ -87,7 +85,6 @@ impl Alpha {
         }
     }
 
-    /// Reference for its events.
     pub fn reference(&self) -> ObjectReference {
         match self.kind {
             AlphaKind::Provisioner => object::<Provisioner>(&self.name, &self.uid),
@@ -131,7 +128,6 @@ impl Alpha {
         all
     }
 
-    /// Writes its conditions.
     pub async fn write(&self, calls: &Calls, conditions: &[Condition]) -> Result<(), CallError> {
         let patch = json!({
             "metadata": {"resourceVersion": self.resource_version},

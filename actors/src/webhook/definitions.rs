@@ -15,7 +15,6 @@ use crate::kube::calls::CallError;
 use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
 
-/// The definitions by name.
 pub(crate) const NAMES: [&str; 3] =
     ["nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"];
 /// Most patches of one definition within [`PATCHES_WITHIN`]; more are needed only if somebody else undoes them.

@@ -64,7 +64,6 @@ struct Pass {
     definitions: Definitions,
 }
 
-/// Outcome of a pass.
 struct Outcome {
     served: Option<ServingIdentity>,
     definitions: Definitions,

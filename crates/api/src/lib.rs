@@ -6,6 +6,9 @@
 //! - [`hash`]: a hash that never changes, for names and seeds.
 //! - [`manifest`]: files of users, read with their line numbers; [`names`]: labels, annotations, taints, tags, conditions.
 
+// Others read these docs: the types are what users write.
+#![warn(missing_docs)]
+
 pub mod convert;
 pub mod crds;
 pub mod hash;

@@ -8,6 +8,9 @@
 //! - [`CloudQueue`]: the interruption queue;
 //! - [`Cloud`]: all of them.
 
+// Whoever writes another cloud reads these docs.
+#![warn(missing_docs)]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_api::v1::EC2NodeClass;

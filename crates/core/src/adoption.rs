@@ -94,7 +94,6 @@ impl AdoptAs {
     }
 }
 
-/// A change in the adoption of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdoptionChange {
     /// It is taken over from Karpenter.

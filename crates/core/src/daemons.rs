@@ -36,7 +36,6 @@ impl DaemonShare {
         (1..=100).contains(&percent).then_some(Self(percent))
     }
 
-    /// The share in percent.
     #[must_use]
     pub fn percent(self) -> u32 {
         self.0

@@ -11,7 +11,6 @@ pub struct Fault {
     pub field: String,
     /// The fault, as the rest of a sentence about the field.
     pub what: String,
-    /// The allowed values.
     pub allowed: String,
 }
 

@@ -94,7 +94,6 @@ pub enum LeaseInput {
 /// The election's answer to an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseOutput {
-    /// Write the Lease now.
     Write(LeaseWrite),
     /// This replica leads from now on.
     Elected {
@@ -120,7 +119,6 @@ pub enum Deposition {
     NotRenewed,
     /// The Lease names another holder or another term.
     Taken,
-    /// The Lease is gone.
     Missing,
 }
 

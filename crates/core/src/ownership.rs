@@ -27,7 +27,6 @@ use dovetail_api::v1::NodeClaim;
 
 use token::{attempt_of, launch_token};
 
-/// The cluster that asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AskingCluster {
     /// Its name in EKS (`CLUSTER_NAME`).
@@ -68,7 +67,6 @@ pub enum NotOwned {
     OtherClaim {
         /// Key of the tag that names it.
         tag: &'static str,
-        /// The tag's value.
         value: String,
     },
 }

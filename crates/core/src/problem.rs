@@ -16,7 +16,6 @@ use crate::resources::{PODS, Resources};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Problem {
-    /// Name of the problem.
     #[serde(default)]
     pub name: String,
     /// Description of the problem, for people.
@@ -36,7 +35,6 @@ pub struct Problem {
     /// NodePools that may not be used now: the reason of a pod that none of the others takes names them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<UnusablePool>,
-    /// The instance types that there are.
     pub instance_types: Vec<Arc<InstanceType>>,
     /// The pods that wait for a node.
     pub pods: Vec<Pod>,
@@ -145,7 +143,6 @@ pub struct Pool {
     /// The problem's instance types that it may use, by index; all when `None`.
     #[serde(default)]
     pub instance_types: Option<Vec<usize>>,
-    /// The name of its node class, if any.
     #[serde(default)]
     pub node_class: Option<String>,
 }

@@ -71,7 +71,6 @@ impl Resources {
         }
     }
 
-    /// The amount of one resource, if it is there.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<i64> {
         match common(name) {
@@ -80,7 +79,6 @@ impl Resources {
         }
     }
 
-    /// Sets the amount of one resource.
     pub fn set(&mut self, name: impl Into<String> + AsRef<str>, amount: i64) {
         match common(name.as_ref()) {
             Some(at) => (self.common[at], self.named[at]) = (amount, true),
@@ -90,7 +88,6 @@ impl Resources {
         }
     }
 
-    /// Removes one resource.
     pub fn remove(&mut self, name: &str) {
         match common(name) {
             Some(at) => (self.common[at], self.named[at]) = (0, false),

@@ -47,7 +47,6 @@ pub struct VolumeClaimFacts {
     pub bound: bool,
     /// True if its volume is lost.
     pub lost: bool,
-    /// True if it is being deleted.
     pub deleting: bool,
     /// True if it is there and cannot be read.
     pub unreadable: bool,
@@ -81,7 +80,6 @@ pub struct VolumeFacts {
     pub places: Vec<Place>,
     /// The CSI driver that attaches it, that of the in-tree plugin included.
     pub driver: Option<String>,
-    /// True if it is being deleted.
     pub deleting: bool,
     /// True if it is there and cannot be read.
     pub unreadable: bool,
@@ -207,7 +205,6 @@ fn claim_text(namespace: &str, claim: &str) -> String {
 pub struct VolumeLookup<'a, C, V, S> {
     /// Claims by `namespace/name`.
     pub claims: &'a BTreeMap<String, C>,
-    /// Volumes by name.
     pub volumes: &'a BTreeMap<String, V>,
     /// Storage classes by name.
     pub classes: &'a BTreeMap<String, S>,

@@ -66,18 +66,15 @@ pub enum WindowOutput {
     Nothing,
     /// Send [`WindowInput::Time`] at this time.
     WakeAt(Duration),
-    /// The window has closed.
     Close(ClosedWindow),
 }
 
-/// A batch of a window that has closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClosedWindow {
     /// The pods, by uid.
     pub pods: BTreeSet<String>,
     /// Arrival of the first pod.
     pub opened: Duration,
-    /// Time at which the window closed.
     pub closed: Duration,
 }
 
@@ -97,7 +94,6 @@ enum State {
 }
 
 impl Window {
-    /// A shut window.
     #[must_use]
     pub fn new(settings: WindowSettings) -> Self {
         Self { settings, state: State::Shut, ended: None }

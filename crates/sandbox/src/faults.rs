@@ -50,10 +50,8 @@ pub enum Direction {
     Both,
 }
 
-/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// It is served.
     Serve,
     /// It fails inside the service, with nothing done.
     Fail,
@@ -73,12 +71,10 @@ pub enum RequestOutcome {
     Refused,
 }
 
-/// The fate of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestFate {
     /// Time added to what the request takes.
     pub latency: Duration,
-    /// Outcome of the request.
     pub outcome: RequestOutcome,
 }
 
@@ -151,7 +147,6 @@ impl FaultsInForce {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// The settings in force.
     pub fn settings(&self) -> FaultSettings {
         self.lock().settings.clone()
     }
@@ -163,7 +158,6 @@ impl FaultsInForce {
         state.settings = settings;
     }
 
-    /// Faults of nodes now.
     pub fn nodes(&self) -> NodeFaults {
         let state = self.lock();
         let nodes = &state.settings.nodes;
@@ -179,7 +173,6 @@ impl FaultsInForce {
         lost.lasts.is_none_or(|lasts| since < lasts).then_some(lost.how)
     }
 
-    /// Changes the settings in force.
     pub fn change(&self, change: impl FnOnce(&mut FaultSettings)) {
         change(&mut self.lock().settings);
     }
@@ -231,7 +224,6 @@ impl FaultsInForce {
         }
     }
 
-    /// True if a zone is down.
     pub fn zone_is_down(&self, zone: &str) -> bool {
         self.lock().zones_down.contains(zone)
     }
@@ -277,7 +269,6 @@ impl FaultsInForce {
         Way::from_shares(total, there, inside)
     }
 
-    /// Draws the fate of a request.
     pub fn verdict(&self, service: Service, replica: Option<u32>) -> RequestFate {
         let cut = self.partitioned(replica, service);
         let mut state = self.lock();

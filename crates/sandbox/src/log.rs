@@ -52,7 +52,6 @@ pub struct ActionEntry {
 }
 
 impl ActionEntry {
-    /// The value of a field.
     pub fn field(&self, name: &str) -> Option<&Value> {
         self.fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }

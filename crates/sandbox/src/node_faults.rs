@@ -35,7 +35,6 @@ pub struct NodeFaults {
 pub struct TypeGlobs(pub Vec<String>);
 
 impl TypeGlobs {
-    /// True if an instance type is one of them.
     pub fn matches(&self, instance_type: &str) -> bool {
         self.0.is_empty() || self.0.iter().any(|glob| glob_matches(glob, instance_type))
     }
@@ -65,7 +64,6 @@ pub struct LessAllocatable {
 pub struct TaintOnJoin {
     /// Instance types that it concerns.
     pub types: TypeGlobs,
-    /// The taint's key.
     pub key: String,
     /// The taint's value; may be empty.
     pub value: String,
@@ -81,7 +79,6 @@ pub struct TaintOnJoin {
 pub struct LabelOfNodes {
     /// Instance types that it concerns.
     pub types: TypeGlobs,
-    /// The label's key.
     pub key: String,
     /// Its value, where it is put on.
     pub value: String,

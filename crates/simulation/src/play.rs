@@ -62,7 +62,6 @@ pub struct PlayOptions {
 
 /// The outcome of a scenario that was played.
 pub struct Played {
-    /// The report on the run.
     pub report: Report,
     /// The metrics that were written, where they are wanted.
     pub metrics: Option<MetricsWritten>,

@@ -60,7 +60,6 @@ macro_rules! metrics {
     ($($id:ident $name:literal $kind:expr, [$($label:literal),*], $help:literal;)*) => {
         /// A metric that is counted or measured.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[allow(missing_docs)] // the table says what each is
         pub enum Id { $($id,)* }
 
         /// All of them, in the order of [`Id`].

@@ -57,7 +57,6 @@ impl super::Work<'_> {
 }
 
 impl Launching {
-    /// The launch as a span.
     pub(super) fn span(&self) -> OpenSpan {
         self.env.open(self.trace, Some(self.inside), "launch").since(self.since)
     }

@@ -51,7 +51,6 @@ impl Quota {
         }
     }
 
-    /// True if it counts the pod.
     #[must_use]
     pub fn counts(&self, pod: &Value) -> bool {
         let spec = &pod["spec"];

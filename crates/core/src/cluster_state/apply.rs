@@ -65,7 +65,6 @@ impl ClusterState {
         entry
     }
 
-    /// A pod is gone.
     pub fn delete_pod(&mut self, uid: &str) {
         self.forget_unreadable(WatchedKind::Pod, uid);
         self.expect_no_more(uid);
@@ -143,7 +142,6 @@ impl ClusterState {
         true
     }
 
-    /// A Node is gone.
     pub fn delete_node(&mut self, name: &str, uid: Option<&str>) {
         self.remember(WatchedKind::Node, uid);
         let same = |known: &Arc<NodeEntry>| uid.is_none_or(|uid| known.uid == uid);

@@ -33,7 +33,6 @@ pub(super) fn of_service(service: &Service) -> Option<BTreeMap<String, String>> 
     service.spec.as_ref().and_then(|spec| spec.selector.clone()).filter(|selector| !selector.is_empty())
 }
 
-/// The selector of a ReplicaSet.
 pub(super) fn of_replica_set(set: &ReplicaSet) -> Option<LabelSelector> {
     set.spec.as_ref().map(|spec| spec.selector.clone())
 }

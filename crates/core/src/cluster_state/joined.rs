@@ -23,7 +23,6 @@ pub enum NodeSource {
 }
 
 impl NodeSource {
-    /// The claim's name, where there is one.
     #[must_use]
     pub fn claim_name(&self) -> Option<&str> {
         match self {
@@ -59,7 +58,6 @@ pub struct JoinedNode {
 }
 
 impl JoinedNode {
-    /// The claim's name, if there is a claim.
     #[must_use]
     pub fn claim_name(&self) -> Option<&str> {
         self.source.claim_name()
@@ -77,7 +75,6 @@ impl JoinedNode {
         }
     }
 
-    /// The Node's name, if there is a Node.
     #[must_use]
     pub fn node_name(&self) -> Option<&str> {
         match &self.source {

@@ -9,12 +9,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::{ClusterState, Table, WatchedKind, each};
 
 impl ClusterState {
-    /// Kinds that have not been listed yet.
     pub fn not_listed(&self) -> impl Iterator<Item = WatchedKind> {
         WatchedKind::ALL.into_iter().filter(|kind| !self.listed.contains(kind))
     }
 
-    /// A list of that kind starts.
     pub fn list_begins(&mut self, kind: WatchedKind) {
         self.listing.insert(kind, BTreeSet::new());
         self.doubt_versions(kind);

@@ -63,49 +63,29 @@ use crate::launch_limits::UnusedLaunches;
 use apply::{each, namespaced};
 use lists::retain;
 
-/// A kind that is listed and watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WatchedKind {
-    /// Pods.
     Pod,
-    /// Nodes.
     Node,
-    /// NodeClaims.
     NodeClaim,
-    /// NodePools.
     NodePool,
-    /// EC2NodeClasses.
     NodeClass,
-    /// DaemonSets.
     DaemonSet,
-    /// PodDisruptionBudgets.
     PodDisruptionBudget,
-    /// Namespaces.
     Namespace,
-    /// PersistentVolumeClaims.
     PersistentVolumeClaim,
-    /// PersistentVolumes.
     PersistentVolume,
-    /// StorageClasses.
     StorageClass,
-    /// CSINodes.
     CsiNode,
-    /// StatefulSets.
     StatefulSet,
-    /// LimitRanges.
     LimitRange,
-    /// RuntimeClasses.
     RuntimeClass,
-    /// Services.
     Service,
-    /// ReplicaSets.
     ReplicaSet,
-    /// ReplicationControllers.
     ReplicationController,
 }
 
 impl WatchedKind {
-    /// All kinds that are watched.
     pub const ALL: [Self; 18] = [
         Self::Pod,
         Self::Node,
@@ -191,7 +171,6 @@ pub struct Snapshot {
     pub closed_pools: Arc<BTreeMap<String, ClosedPool>>,
     /// Nodes that kube-scheduler refuses, and the pods that it refuses them for.
     pub refused_places: Arc<RefusedPlaces>,
-    /// Objects that are going.
     pub deleting: Arc<DeletingObjects>,
     /// Claims, by name, whose status names an instance that is not theirs: they have neither room nor a node.
     pub refused: Arc<BTreeSet<String>>,

@@ -31,7 +31,6 @@ impl RecentCollections {
         self.0.len()
     }
 
-    /// True if it holds this subject.
     pub fn has(&self, subject: &Subject) -> bool {
         self.0.contains_key(subject)
     }

@@ -55,12 +55,10 @@ pub struct CollectionVerdict {
     pub notices: Vec<CollectionNotice>,
 }
 
-/// A notice for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CollectionNotice {
     /// More is to be collected at once than the bound allows: nothing is collected.
     Braked {
-        /// Number of subjects that are due.
         due: usize,
         /// Number of subjects that may be collected at once.
         bound: usize,

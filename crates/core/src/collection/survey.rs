@@ -23,7 +23,6 @@ pub struct SeenInstance {
     pub owner: InstanceOwner,
     /// Time since its launch; `None` if the cloud does not say.
     pub age: Option<Duration>,
-    /// The token of its launch.
     pub token: Option<String>,
 }
 
@@ -38,11 +37,9 @@ pub struct SeenClaim {
     pub instance: Option<String>,
     /// The token of its latest launch.
     pub token: Option<String>,
-    /// True if it is being deleted.
     pub deleting: bool,
 }
 
-/// A Node as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenNode {
     /// Its instance's id.
@@ -51,7 +48,6 @@ pub struct SeenNode {
     pub ready: bool,
     /// True if it was registered for a claim.
     pub registered: bool,
-    /// True if it is being deleted.
     pub deleting: bool,
 }
 
@@ -62,9 +58,7 @@ pub struct Survey {
     pub at: Duration,
     /// All instances under this cluster's name that are not ending.
     pub instances: Vec<SeenInstance>,
-    /// All claims of the cluster.
     pub claims: Vec<SeenClaim>,
-    /// All Nodes of the cluster.
     pub nodes: Vec<SeenNode>,
     /// Instances that are ending or have ended, as the cloud says, each with the time since then; zero if the cloud gives no
     /// time.

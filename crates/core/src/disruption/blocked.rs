@@ -16,7 +16,6 @@ pub struct Blocked {
     pub uid: String,
     /// Its Node's name.
     pub node: String,
-    /// Its Node's uid.
     pub node_uid: String,
     /// The reason that keeps it, as a sentence without its end.
     pub why: String,

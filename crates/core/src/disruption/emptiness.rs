@@ -34,7 +34,6 @@ impl PoolNodeTotals {
     }
 }
 
-/// True if emptiness looks at a machine.
 pub(super) fn could_go(machine: &NodeAndClaim<'_>, view: &DisruptionPool<'_>, now: Timestamp) -> bool {
     machine.empty() && !machine.nominated && marks::consolidatable_from(machine, view).is_some_and(|from| from <= now)
 }

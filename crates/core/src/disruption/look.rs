@@ -21,7 +21,6 @@ use crate::instance_type::InstanceType;
 /// Instance types by the name of the node class.
 pub type OffersByClass = BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>;
 
-/// Decisions of one look.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DisruptionDecision {
     /// Marks to be written on claims.
@@ -53,7 +52,6 @@ pub struct DisruptionDecision {
 /// Claims that go together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
-    /// The cause of the removal.
     pub cause: DisruptionCause,
     /// The claims that go.
     pub claims: Vec<DisruptedClaim>,
@@ -98,7 +96,6 @@ pub struct DisruptedClaim {
     pub pool: String,
     /// Its Node's name, empty while it has none.
     pub node: String,
-    /// Its Node's uid.
     pub node_uid: String,
     /// Number of pods on it that are neither a DaemonSet's nor the kubelet's own.
     pub pods: usize,
@@ -137,11 +134,8 @@ pub struct Exhausted {
 /// A pod whose `karpenter.sh/do-not-disrupt` cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nonsense {
-    /// The pod's namespace.
     pub namespace: String,
-    /// The pod's name.
     pub name: String,
-    /// The pod's uid.
     pub uid: String,
     /// The annotation's text.
     pub says: String,

@@ -10,7 +10,6 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use crate::clock::at_the_latest;
 use crate::cluster_state::{ClaimFacts, Load, Moment, NodeEntry, NominationTarget, PodMoves, Snapshot, WatchedKind};
 
-/// A node and its claim.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeAndClaim<'a> {
     /// The Node as the API server has it.

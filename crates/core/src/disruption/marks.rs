@@ -19,7 +19,6 @@ pub struct StatusMark {
     pub claim: String,
     /// The claim's uid: another claim may have had the name before.
     pub uid: String,
-    /// True if it is consolidatable.
     pub consolidatable: bool,
     /// The last pod event, where it is to be written.
     pub last_pod_event: Option<Timestamp>,

@@ -46,13 +46,11 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// An empty memory.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the feature gates of disruption.
     pub fn set_gates(&mut self, gates: Gates) {
         self.drift.gates = gates;
     }

@@ -27,7 +27,6 @@ pub enum Observing {
     Unclear(String),
 }
 
-/// A pool as disruption sees it.
 #[derive(Clone, Debug)]
 pub struct DisruptionPool<'a> {
     /// The NodePool as it is written.
@@ -41,7 +40,6 @@ pub struct DisruptionPool<'a> {
 }
 
 impl<'a> DisruptionPool<'a> {
-    /// Reads a pool.
     pub fn from_pool(pool: &'a NodePool) -> Self {
         let annotation = |key: &str| pool.metadata.annotations.as_ref().and_then(|own| own.get(key));
         let seconds = annotation(annotations::TTL_SECONDS_AFTER_EMPTY).and_then(|text| text.parse::<u32>().ok());
@@ -79,7 +77,6 @@ fn signed(time: Duration) -> Option<SignedDuration> {
     SignedDuration::try_from(time).ok()
 }
 
-/// All pools by name.
 pub fn pools(snapshot: &Snapshot) -> BTreeMap<&str, DisruptionPool<'_>> {
     snapshot.pools.iter().map(|(name, pool)| (name.as_str(), DisruptionPool::from_pool(pool))).collect()
 }

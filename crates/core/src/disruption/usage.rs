@@ -16,7 +16,6 @@ pub struct PoolUsage {
 }
 
 impl PoolUsage {
-    /// Number of nodes.
     #[must_use]
     pub fn nodes(&self) -> i64 {
         self.resources.get(NODES)
@@ -31,7 +30,6 @@ impl PoolUsage {
     }
 }
 
-/// The usage of every pool.
 #[must_use]
 pub fn usage(snapshot: &Snapshot) -> BTreeMap<String, PoolUsage> {
     let mut all: BTreeMap<&str, PoolUsage> = snapshot.pools.keys().map(|name| (name.as_str(), none())).collect();

@@ -12,7 +12,6 @@ use super::InterruptionKind;
 pub struct Announcement {
     /// The event's own id; the same when it is delivered twice.
     pub id: String,
-    /// The kind of event.
     pub kind: InterruptionKind,
     /// Ids of the instances, `i-…`, in order and each once.
     pub instances: Vec<String>,
@@ -25,7 +24,6 @@ pub struct Announcement {
 /// The reason that a message is not acted on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ignored {
-    /// There is nothing in it.
     #[error("it is empty")]
     Empty,
     /// It cannot be read.

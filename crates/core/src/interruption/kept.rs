@@ -42,7 +42,6 @@ impl<M> KeptMessages<M> {
         self.messages.remove(id).map(|(_, message)| message)
     }
 
-    /// The messages that are kept, by id.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &M)> {
         self.messages.iter().map(|(id, (_, message))| (id.as_str(), message))
     }
@@ -55,13 +54,11 @@ impl<M> KeptMessages<M> {
         ids.iter().filter_map(|id| self.remove(id)).collect()
     }
 
-    /// Number of messages kept.
     #[must_use]
     pub fn len(&self) -> usize {
         self.messages.len()
     }
 
-    /// True if no message is kept.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()

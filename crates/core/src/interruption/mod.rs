@@ -52,7 +52,6 @@ pub enum InterruptionKind {
 }
 
 impl InterruptionKind {
-    /// All kinds of events.
     pub const ALL: [Self; 9] = [
         Self::SpotInterruption,
         Self::RebalanceRecommendation,
@@ -81,7 +80,6 @@ impl InterruptionKind {
         }
     }
 
-    /// The kind of that label.
     #[must_use]
     pub fn named(label: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.label() == label)

@@ -21,7 +21,6 @@ const LATE: SignedDuration = SignedDuration::from_secs(600);
 /// The announced end of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterruptionNotice {
-    /// The kind of event.
     pub kind: InterruptionKind,
     /// Time until which it runs.
     pub deadline: Timestamp,

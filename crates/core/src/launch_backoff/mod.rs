@@ -86,7 +86,6 @@ pub enum LaunchVerdict {
     },
 }
 
-/// The outcome of a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LaunchOutcome {
     /// There is an instance.
@@ -172,7 +171,6 @@ impl LaunchBackoff {
         self.shapes.get(&(demand.pool.clone(), demand.shape.clone())).map_or(0, |one| one.failures)
     }
 
-    /// Notes that a launch begins.
     pub fn begin(&mut self, claim: &str, demand: &Demand, now: Duration) {
         let pool = self.pools.entry(demand.pool.clone()).or_default();
         pool.refusing.retain(|_, one| one.concerns(demand));

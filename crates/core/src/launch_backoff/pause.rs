@@ -25,7 +25,6 @@ pub(super) struct Pauses {
     pub last: Duration,
     /// Earliest time of the next trial.
     pub next: Duration,
-    /// The claim on trial.
     pub trial: Option<String>,
     /// Time at which that trial began.
     pub begun: Duration,

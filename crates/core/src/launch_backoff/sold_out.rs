@@ -21,7 +21,6 @@ struct Refused {
     pauses: Pauses,
 }
 
-/// All demands that were refused.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SoldOutDemands(Vec<Refused>);
 

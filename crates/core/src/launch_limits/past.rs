@@ -26,12 +26,10 @@ pub struct Past {
     pub ended: Option<Duration>,
 }
 
-/// A claim that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Present {
     /// Name of the NodeClaim.
     pub name: String,
-    /// Its pool and class.
     pub origin: PoolAndClass,
     /// Time since it was made.
     pub made: Duration,

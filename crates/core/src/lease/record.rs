@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// A Lease as read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseView {
     /// Identity of its holder; empty if it was released.
@@ -48,7 +47,6 @@ impl LeaseView {
     }
 }
 
-/// A write of the Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseWrite {
     /// The resourceVersion it rests on; `None` creates the Lease.

@@ -52,7 +52,6 @@ fn taints(taints: &[Taint]) -> Value {
     taints.iter().map(one).collect()
 }
 
-/// The canonical form of a class's spec.
 pub(super) fn class(spec: &EC2NodeClassSpec) -> Value {
     let mut all = json!(spec);
     let Some(fields) = all.as_object_mut() else { return all };

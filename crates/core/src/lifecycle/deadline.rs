@@ -6,7 +6,6 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::interruption::InterruptionNotice;
 
-/// The deadline that the claim carries.
 #[must_use]
 pub fn carried_deadline(claim: &NodeClaim) -> Option<Timestamp> {
     claim.metadata.annotations.as_ref()?.get(TERMINATION_TIMESTAMP)?.parse().ok()

@@ -63,7 +63,6 @@ pub struct Writes {
     pub guard_missing: bool,
 }
 
-/// A stage of a claim's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimStage {

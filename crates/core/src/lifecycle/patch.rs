@@ -46,7 +46,6 @@ pub fn map<S: Serialize>(there: Option<&S>, wanted: Option<&S>) -> Value {
     wanted
 }
 
-/// Patch of a claim's status.
 #[must_use]
 pub fn claim_status(claim: &NodeClaim) -> Value {
     json!({"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": claim.status})

@@ -30,7 +30,6 @@ pub const CONSISTENT: Duration = Duration::from_secs(60);
 /// token and parameters.
 pub const OWN_LOOK: Duration = Duration::from_secs(10);
 
-/// The result of a call of the cloud.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LaunchCallResult {
     /// An instance, by its id.
@@ -86,7 +85,6 @@ pub enum Input {
     Failed(ApiFailure),
 }
 
-/// The reason for a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pause {
     /// Before the next look.
@@ -134,18 +132,13 @@ pub enum LaunchStep {
     Discard(&'static str),
     /// Delete the claim; the terminator finds out whether it has an instance.
     Remove(&'static str),
-    /// The launch is over.
     End(LaunchEnd),
 }
 
-/// The end of a launch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LaunchEnd {
     /// The claim has its instance.
-    Launched {
-        /// The claim's uid.
-        uid: String,
-    },
+    Launched { uid: String },
     /// There is no claim (any more): its pods are free.
     Lost {
         /// True if packing again at once can come out differently.

@@ -22,7 +22,6 @@ pub enum Incompatible {
     /// A key that the node will not have.
     #[error("label {key} is not defined{}", hint.as_ref().map(|hint| format!(" (did you mean {hint}?)")).unwrap_or_default())]
     Undefined {
-        /// The key asked for.
         key: String,
         /// A defined key that looks like it.
         hint: Option<String>,
@@ -70,7 +69,6 @@ impl Requirements {
         all
     }
 
-    /// Narrows the requirement on one key.
     pub fn add(&mut self, key: &str, requirement: Requirement) {
         let key = labels::stable(key);
         match self.0.get_mut(key) {
@@ -88,13 +86,11 @@ impl Requirements {
         }
     }
 
-    /// The requirement on one key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Requirement> {
         self.0.get(key)
     }
 
-    /// Forgets the requirement on one key.
     pub fn remove(&mut self, key: &str) {
         self.0.remove(key);
     }
@@ -104,7 +100,6 @@ impl Requirements {
         self.0.iter().map(|(key, requirement)| (key.as_str(), requirement))
     }
 
-    /// Number of keys with a requirement.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()

@@ -81,7 +81,6 @@ pub enum Fact {
         /// The pod, as `namespace/name`.
         pod: String,
     },
-    /// A pod has been evicted.
     Evicted {
         /// The pod, as `namespace/name`.
         pod: String,
@@ -91,13 +90,6 @@ pub enum Fact {
 /// A decision of a side, as a fact shows it for the first time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SideDecision {
-    /// To launch a node.
     Launch(ShadowNode),
-    /// To remove a node.
-    Remove {
-        /// The node that is removed.
-        machine: ShadowNode,
-        /// The reason for its removal.
-        reason: String,
-    },
+    Remove { machine: ShadowNode, reason: String },
 }

@@ -45,7 +45,6 @@ impl Observer {
         facts
     }
 
-    /// A NodeClaim is gone.
     pub fn claim_gone(&mut self, name: &str) -> Vec<Fact> {
         self.nodes.retain(|_, claim| claim != name);
         let launched = self.claims.remove(name).unwrap_or(false);
@@ -85,7 +84,6 @@ impl Observer {
         facts
     }
 
-    /// A pod is gone.
     pub fn pod_gone(&mut self, namespace: &str, name: &str) -> Vec<Fact> {
         let pod = format!("{namespace}/{name}");
         self.pods.remove(&pod).then_some(Fact::Ended { pod }).into_iter().collect()

@@ -11,7 +11,6 @@ use super::rounds::{Round, RoundVerdict, Rounds};
 /// Number of the latest rounds that the text shows.
 const SHOWN: usize = 20;
 
-/// Totals of one side.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SideTotals {
@@ -27,7 +26,6 @@ pub struct SideTotals {
     pub launched: usize,
     /// Nodes that were told to go, or went.
     pub removed: usize,
-    /// Removed nodes by reason.
     pub removed_by_reason: BTreeMap<String, usize>,
     /// Pods that waited and have got a node.
     pub pods_placed: usize,
@@ -65,17 +63,13 @@ pub struct Difference {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShadowReport {
-    /// Time at which the shadow began.
     pub began: Timestamp,
-    /// Time of the report.
     pub now: Timestamp,
     /// Seconds between the two.
     pub seconds: f64,
     /// Seconds within which launches and removals count as answers to the same pods.
     pub window_seconds: f64,
-    /// Totals of the active side.
     pub active: SideTotals,
-    /// Totals of the shadow.
     pub shadow: SideTotals,
     /// The shadow less the active.
     pub difference: Difference,
@@ -87,13 +81,11 @@ pub struct ShadowReport {
     pub notes: Vec<String>,
 }
 
-/// A round and its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RoundResult {
     /// The moves of both sides in it.
     #[serde(flatten)]
     pub round: Round,
-    /// The verdict from the shadow's side.
     pub verdict: RoundVerdict,
 }
 

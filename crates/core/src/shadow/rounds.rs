@@ -12,11 +12,9 @@ const MOST_KEPT: usize = 500;
 /// Difference in $/h below which prices count as the same.
 const SAME_PRICE: f64 = 1e-6;
 
-/// Moves of one side in a round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoundMoves {
-    /// Number of nodes launched.
     pub launched: usize,
     /// Price of these, $/h.
     pub launched_per_hour: f64,
@@ -39,7 +37,6 @@ impl RoundMoves {
     }
 }
 
-/// The verdict on a round from the shadow's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RoundVerdict {
@@ -61,14 +58,11 @@ pub struct Round {
     pub from: Timestamp,
     /// Time of its latest move.
     pub until: Timestamp,
-    /// Moves of the active side.
     pub active: RoundMoves,
-    /// Moves of the shadow.
     pub shadow: RoundMoves,
 }
 
 impl Round {
-    /// The verdict from the shadow's side.
     #[must_use]
     pub fn verdict(&self) -> RoundVerdict {
         let more = self.shadow.rise() - self.active.rise();
@@ -110,7 +104,6 @@ impl Rounds {
         self.kept.iter()
     }
 
-    /// Number of rounds by verdict.
     pub fn verdicts(&self) -> BTreeMap<RoundVerdict, usize> {
         let mut all = self.dropped.clone();
         for round in &self.kept {

@@ -27,7 +27,6 @@ pub enum DrainGroup {
 }
 
 impl DrainGroup {
-    /// The group of a pod.
     #[must_use]
     pub fn from_pod(pod: &PodEntry) -> Self {
         match (pod.drain.critical, pod.daemon) {
@@ -42,7 +41,6 @@ impl DrainGroup {
 /// The division of a node's pods. All lists in the order of namespace and name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Drain {
-    /// Pods to evict.
     pub evict: Vec<Arc<PodEntry>>,
     /// Pods to delete whatever protects them, with this many seconds to end: the node's time is up.
     pub delete: Vec<(Arc<PodEntry>, u32)>,

@@ -20,9 +20,7 @@ pub enum InstanceObservation {
     Missing,
     /// The instance is there, and its end has not begun.
     Alive,
-    /// The instance is ending.
     Ending,
-    /// The instance has ended.
     Terminated,
 }
 

@@ -31,7 +31,6 @@ const NOT_DETACHED: ClaimCondition =
 pub struct DeletingNode<'a> {
     /// The claims that carry its provider id: one, unless somebody has written the same id on others.
     pub claims: &'a [&'a NodeClaim],
-    /// Pods bound to it.
     pub pods: Vec<Arc<PodEntry>>,
     /// Those of its pods that have come since its deletion began and tolerate that.
     pub late: Latecomers,
@@ -68,7 +67,6 @@ pub enum NodeStep {
     Release,
 }
 
-/// The next step for a Node.
 #[must_use]
 pub fn next(node: &Node, known: &DeletingNode<'_>, now: Timestamp) -> NodeStep {
     let Some(since) = node.metadata.deletion_timestamp.as_ref().filter(|_| is_held(node)) else {

@@ -58,7 +58,6 @@ impl SuccessorPlace {
 pub struct Awaiting {
     /// The pod as it was last seen, still on its node.
     pub pod: Arc<PodEntry>,
-    /// The state of its place.
     pub place: SuccessorPlace,
     /// Time at which it is sent away, as things stand, even if its place is not ready.
     pub until: Timestamp,

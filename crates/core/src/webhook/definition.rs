@@ -7,7 +7,6 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::{Value, json};
 
-/// The version that is stored.
 pub const STORED: &str = "v1";
 /// The version that is converted.
 pub const OLDER: &str = "v1beta1";
@@ -49,7 +48,6 @@ fn host(url: &str) -> Option<&str> {
     Some(host).filter(|host| !host.is_empty())
 }
 
-/// The verdict on a definition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DefinitionVerdict {
     /// No change: it serves v1beta1, converted here, and trusts the right authorities.

@@ -80,9 +80,7 @@ pub struct Former {
 /// The contents of the Secret. An entry that cannot be read counts as absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptIdentities {
-    /// The identity that is served.
     pub serving: Option<ServingIdentity>,
-    /// The identity that is served next.
     pub next: Option<ServingIdentity>,
     /// The authority of the identity that was served before.
     pub former: Option<Former>,

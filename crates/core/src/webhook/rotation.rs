@@ -48,9 +48,7 @@ impl Certificate {
 /// The certificates at hand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RotationState {
-    /// The certificate that is served.
     pub serving: Option<Certificate>,
-    /// The certificate that is served next.
     pub next: Option<Certificate>,
     /// End of the trust in the former authority.
     pub former: Option<Timestamp>,

@@ -105,16 +105,13 @@ impl Windows {
     }
 }
 
-/// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowStep {
-    /// The batch that has closed, if one has.
     pub batch: Option<Batched>,
     /// Time at which [`Windows::tick`] is to be called.
     pub wake: Option<Duration>,
 }
 
-/// A batch and its namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batched {
     /// The pods of all its namespaces.

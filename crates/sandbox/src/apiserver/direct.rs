@@ -158,7 +158,6 @@ impl ApiServer {
         state.subscribe(rids)
     }
 
-    /// True if a resource is served.
     pub fn serves(&self, gvr: &Gvr) -> bool {
         find(&self.lock(), gvr).is_ok()
     }

@@ -163,7 +163,6 @@ impl ApiError {
         error
     }
 
-    /// Adds causes.
     pub fn with_causes(mut self, causes: Vec<StatusCause>) -> Self {
         self.0.causes = causes;
         self

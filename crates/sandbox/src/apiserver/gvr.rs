@@ -28,58 +28,33 @@ impl Gvr {
     }
 }
 
-/// Pods.
 pub const PODS: Gvr = Gvr::from_static("", "v1", "pods");
-/// Nodes.
 pub const NODES: Gvr = Gvr::from_static("", "v1", "nodes");
-/// Namespaces.
 pub const NAMESPACES: Gvr = Gvr::from_static("", "v1", "namespaces");
-/// Services.
 pub const SERVICES: Gvr = Gvr::from_static("", "v1", "services");
 /// Core events.
 pub const EVENTS: Gvr = Gvr::from_static("", "v1", "events");
-/// ConfigMaps.
 pub const CONFIG_MAPS: Gvr = Gvr::from_static("", "v1", "configmaps");
-/// Secrets.
 pub const SECRETS: Gvr = Gvr::from_static("", "v1", "secrets");
-/// ServiceAccounts.
 pub const SERVICE_ACCOUNTS: Gvr = Gvr::from_static("", "v1", "serviceaccounts");
-/// ReplicationControllers.
 pub const REPLICATION_CONTROLLERS: Gvr = Gvr::from_static("", "v1", "replicationcontrollers");
-/// PersistentVolumeClaims.
 pub const PERSISTENT_VOLUME_CLAIMS: Gvr = Gvr::from_static("", "v1", "persistentvolumeclaims");
-/// PersistentVolumes.
 pub const PERSISTENT_VOLUMES: Gvr = Gvr::from_static("", "v1", "persistentvolumes");
-/// Deployments.
 pub const DEPLOYMENTS: Gvr = Gvr::from_static("apps", "v1", "deployments");
-/// ReplicaSets.
 pub const REPLICA_SETS: Gvr = Gvr::from_static("apps", "v1", "replicasets");
-/// StatefulSets.
 pub const STATEFUL_SETS: Gvr = Gvr::from_static("apps", "v1", "statefulsets");
-/// DaemonSets.
 pub const DAEMON_SETS: Gvr = Gvr::from_static("apps", "v1", "daemonsets");
-/// ControllerRevisions.
 pub const CONTROLLER_REVISIONS: Gvr = Gvr::from_static("apps", "v1", "controllerrevisions");
-/// Jobs.
 pub const JOBS: Gvr = Gvr::from_static("batch", "v1", "jobs");
-/// PodDisruptionBudgets.
 pub const POD_DISRUPTION_BUDGETS: Gvr = Gvr::from_static("policy", "v1", "poddisruptionbudgets");
-/// StorageClasses.
 pub const STORAGE_CLASSES: Gvr = Gvr::from_static("storage.k8s.io", "v1", "storageclasses");
-/// CSINodes.
 pub const CSI_NODES: Gvr = Gvr::from_static("storage.k8s.io", "v1", "csinodes");
-/// VolumeAttachments.
 pub const VOLUME_ATTACHMENTS: Gvr = Gvr::from_static("storage.k8s.io", "v1", "volumeattachments");
-/// Leases.
 pub const LEASES: Gvr = Gvr::from_static("coordination.k8s.io", "v1", "leases");
-/// PriorityClasses.
 pub const PRIORITY_CLASSES: Gvr = Gvr::from_static("scheduling.k8s.io", "v1", "priorityclasses");
-/// CustomResourceDefinitions.
 pub const CUSTOM_RESOURCE_DEFINITIONS: Gvr =
     Gvr::from_static("apiextensions.k8s.io", "v1", "customresourcedefinitions");
-/// NodePools of Karpenter.
 pub const NODE_POOLS: Gvr = Gvr::from_static("karpenter.sh", "v1", "nodepools");
-/// NodeClaims of Karpenter.
 pub const NODE_CLAIMS: Gvr = Gvr::from_static("karpenter.sh", "v1", "nodeclaims");
 /// EC2NodeClasses of Karpenter's AWS provider.
 pub const EC2_NODE_CLASSES: Gvr = Gvr::from_static("karpenter.k8s.aws", "v1", "ec2nodeclasses");
@@ -89,12 +64,10 @@ pub const EC2_NODE_CLASSES: Gvr = Gvr::from_static("karpenter.k8s.aws", "v1", "e
 pub struct Key {
     /// Namespace; empty for cluster-wide kinds.
     pub namespace: String,
-    /// Name.
     pub name: String,
 }
 
 impl Key {
-    /// A key of its parts.
     pub fn new(namespace: &str, name: &str) -> Self {
         Key { namespace: namespace.to_owned(), name: name.to_owned() }
     }

@@ -51,7 +51,6 @@ pub fn strings(list: &Value) -> Vec<&str> {
     list.as_array().map(|items| items.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
 }
 
-/// Uids of all owners.
 pub fn owner_uids(object: &Value) -> Vec<&str> {
     let owners = object["metadata"]["ownerReferences"].as_array();
     owners.map(|list| list.iter().filter_map(|o| o["uid"].as_str()).collect()).unwrap_or_default()

@@ -45,7 +45,6 @@ use dovetail_core::clock::Clock;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::StoreState;
 
-/// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
     /// Seed of uids and name suffixes.
@@ -121,7 +120,6 @@ impl ApiServer {
         self.lock().admission.push(hook);
     }
 
-    /// The server's settings.
     pub fn settings(&self) -> &ServerSettings {
         &self.shared.settings
     }

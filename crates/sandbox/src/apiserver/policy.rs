@@ -18,7 +18,6 @@ const GROUP: &str = "admissionregistration.k8s.io";
 /// Kubernetes' functions, which take longer to set up than an expression to evaluate.
 static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
 
-/// One of a policy's validations.
 struct Validation {
     expression: Program,
     message: String,

@@ -21,7 +21,6 @@ pub struct ScalePaths {
     pub selector: Option<String>,
 }
 
-/// One version of a resource.
 #[derive(Clone, Debug)]
 pub struct ServedVersion {
     /// As `v1`.
@@ -30,7 +29,6 @@ pub struct ServedVersion {
     pub served: bool,
     /// True if `status` is a subresource.
     pub status: bool,
-    /// The scale subresource.
     pub scale: Option<ScalePaths>,
     /// Structural schema of a custom resource (`openAPIV3Schema`), as written.
     pub openapi: Option<Arc<Value>>,
@@ -40,18 +38,12 @@ pub struct ServedVersion {
     pub columns: Vec<CustomColumn>,
 }
 
-/// One resource.
 #[derive(Clone, Debug)]
 pub struct ResourceDef {
-    /// API group.
     pub group: String,
-    /// Plural name.
     pub plural: String,
-    /// Singular name.
     pub singular: String,
-    /// Kind.
     pub kind: String,
-    /// Kind of its lists.
     pub list_kind: String,
     /// Short names for kubectl.
     pub short_names: Vec<String>,
@@ -76,7 +68,6 @@ pub struct ResourceDef {
 }
 
 impl ResourceDef {
-    /// The version stored.
     pub fn stored(&self) -> &ServedVersion {
         &self.versions[self.storage]
     }
@@ -99,7 +90,6 @@ pub struct FoundResource {
     pub rid: Rid,
     /// Its kind, scope and subresources.
     pub def: Arc<ResourceDef>,
-    /// The version asked for.
     pub version: Arc<ServedVersion>,
     /// The group asked for (differs from the resource's for `events.k8s.io`, which shows core events).
     pub group: String,

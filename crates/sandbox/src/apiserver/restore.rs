@@ -16,7 +16,6 @@ const BUMP: u64 = 1_000_000_000;
 /// again.
 const KEPT: [&str; 5] = ["volumeattachments", "persistentvolumes", "persistentvolumeclaims", "csinodes", "events"];
 
-/// The store as it was at a moment.
 #[derive(Clone)]
 pub struct StoreSnapshot(BTreeMap<Rid, BTreeMap<Key, Arc<StoredObject>>>);
 
@@ -38,7 +37,6 @@ pub struct Restored {
 }
 
 impl ApiServer {
-    /// The store as it is now.
     pub fn snapshot(&self) -> StoreSnapshot {
         let state = self.lock();
         let tables = state

@@ -60,7 +60,6 @@ fn reply(scale: &Value) -> Reply {
     Reply::Json(200, Bytes::from(scale.to_string()), Vec::new())
 }
 
-/// An object's scale.
 fn scale(object: &Value, paths: &ScalePaths) -> Value {
     let number = |path: &str| object.pointer(path).and_then(Value::as_i64).unwrap_or_default();
     let mut metadata = json!({});

@@ -87,7 +87,6 @@ impl StoreState {
         }
     }
 
-    /// A resource's table.
     pub fn table(&self, rid: Rid) -> &Table {
         &self.tables[rid]
     }
@@ -97,12 +96,10 @@ impl StoreState {
         &mut self.tables[rid]
     }
 
-    /// One object.
     pub fn get(&self, rid: Rid, key: &Key) -> Option<&Arc<StoredObject>> {
         self.tables[rid].objects.get(key)
     }
 
-    /// The object with a uid.
     pub fn by_uid(&self, uid: &str) -> Option<&(Rid, Key)> {
         self.by_uid.get(uid)
     }
@@ -112,7 +109,6 @@ impl StoreState {
         self.by_owner.get(uid).map(|set| set.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// The pods bound to a node.
     pub fn pods_on<'a>(&'a self, node: &str) -> impl Iterator<Item = &'a Arc<StoredObject>> + use<'a> {
         let keys = self.by_node.get(node);
         let table = self.pods.map(|rid| &self.tables[rid]);

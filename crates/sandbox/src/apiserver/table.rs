@@ -46,14 +46,10 @@ pub fn written(value: &Value) -> Bytes {
     Bytes::from(serde_json::to_vec(value).unwrap_or_default())
 }
 
-/// Kind of a change to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It is new.
     Added,
-    /// It differs.
     Modified,
-    /// It is gone.
     Deleted,
 }
 
@@ -77,7 +73,6 @@ pub struct TableChange {
     pub object: Arc<StoredObject>,
     /// The state before.
     pub old: Option<Arc<StoredObject>>,
-    /// Time of the change.
     pub at: Instant,
 }
 

@@ -34,7 +34,6 @@ pub struct NodesBeforehand {
     /// Labels besides those that every node has.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Taints.
     #[serde(default)]
     pub taints: Vec<Taint>,
     /// A Karpenter has launched them; absent: they are a managed node group's.
@@ -139,7 +138,6 @@ impl SandboxCluster {
     }
 }
 
-/// The name of the managed node group.
 fn node_group(cluster: &str) -> String {
     format!("{cluster}-ng")
 }

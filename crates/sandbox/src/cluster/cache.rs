@@ -29,12 +29,10 @@ pub(crate) struct ClusterCache {
 }
 
 impl ClusterCache {
-    /// One object.
     pub(crate) fn get(&self, kind: Kind, key: &Key) -> Option<&CachedObject> {
         self.tables.get(&kind)?.get(key)
     }
 
-    /// A cluster-wide object by name.
     pub(crate) fn named(&self, kind: Kind, name: &str) -> Option<&CachedObject> {
         self.get(kind, &Key::new("", name))
     }
@@ -55,12 +53,10 @@ impl ClusterCache {
         table.into_iter().flat_map(move |t| t.range(from.clone()..)).take_while(move |(k, _)| k.namespace == namespace)
     }
 
-    /// A pod.
     pub(crate) fn pod(&self, key: &Key) -> Option<&Rc<PodView>> {
         self.pods.get(key)
     }
 
-    /// The pods of a namespace.
     pub(crate) fn pods_within<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Rc<PodView>> {
         let from = Key::new(namespace, "");
         self.pods.range(from..).take_while(move |(k, _)| k.namespace == namespace).map(|(_, pod)| pod)
@@ -79,7 +75,6 @@ impl ClusterCache {
         self.owned.get(owner_uid).into_iter().flatten()
     }
 
-    /// The pods on a node.
     pub(crate) fn pods_on(&self, node: &str) -> Vec<Rc<PodView>> {
         self.by_node.get(node).into_iter().flatten().filter_map(|k| self.pods.get(k).cloned()).collect()
     }
@@ -152,7 +147,6 @@ impl ClusterCache {
     }
 }
 
-/// The uid of the owner that controls the object.
 pub(crate) fn controller_uid(object: &Value) -> Option<&str> {
     controller(object)?["uid"].as_str()
 }

@@ -42,7 +42,6 @@ impl KarpenterOwnership {
         format!("{}-{number:05}", self.node_pool)
     }
 
-    /// Tags of the instance.
     pub(super) fn tags(&self, cluster: &str, claim: &str) -> BTreeMap<String, String> {
         BTreeMap::from([
             (tags::owned_by(cluster), tags::OWNED.to_owned()),

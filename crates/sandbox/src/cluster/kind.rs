@@ -4,7 +4,6 @@ use crate::apiserver::{self as gvr, Gvr};
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $gvr:ident, $api_version:literal;)*) => {
-        /// A kind of object.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) enum Kind { $($(#[$doc])* $kind),* }
 

@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use super::cache::{Key, controller};
 
-/// Phase of a pod's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Pending,
@@ -31,7 +30,6 @@ pub(crate) struct PodView {
     pub node: Option<String>,
     pub phase: Phase,
     pub ready: bool,
-    /// Time since which it has been ready.
     pub ready_since: Option<Timestamp>,
     /// Its deletion has been asked for.
     pub terminating: bool,
@@ -89,7 +87,6 @@ pub(crate) fn phase(pod: &Value) -> Phase {
     }
 }
 
-/// A condition of an object, by type.
 pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object["status"]["conditions"].as_array()?.iter().find(|c| c["type"] == kind)
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 pub struct ClusterSettings {
     /// The cluster's name, as in the tags of its instances.
     pub cluster_name: String,
-    /// The kubelets' version.
     pub kubernetes_version: String,
     /// From an instance's launch to its Node.
     pub join: RangeInclusive<Duration>,

@@ -14,7 +14,6 @@ use super::wire::error::AwsError;
 use super::{Cx, ids};
 use crate::faults::error_of_offering;
 
-/// A bucket of an account in a region.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     tokens: f64,
@@ -38,7 +37,6 @@ struct BucketLimit {
 /// CreateFleet takes from this one too, a token an instance.
 const INSTANCES: BucketLimit = BucketLimit { name: "instances", size: 1000.0, rate: 2.0 };
 
-/// The bucket of an action.
 fn bucket_of(action: &str) -> BucketLimit {
     let (name, size, rate) = match action {
         "RunInstances" => ("RunInstances", 5.0, 2.0),

@@ -19,7 +19,6 @@ pub struct AccountCapacityReservation {
     pub instance_type: String,
     /// `us-east-1a`.
     pub zone: String,
-    /// Number of instances that it has.
     pub count: u32,
     /// Tags by which classes select it.
     pub tags: BTreeMap<String, String>,
@@ -32,7 +31,6 @@ pub struct AccountCapacityReservation {
     pub ends_after: Option<Duration>,
 }
 
-/// A placement group of the account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountPlacementGroup {
     /// `pg-…`.
@@ -64,9 +62,7 @@ pub struct RegionConfig {
     pub certificate_authority: Option<String>,
     /// Types, offerings and prices; `None`: the shipped catalogue of the region, with synthetic spot prices.
     pub catalogue: Option<Arc<RegionCatalogue>>,
-    /// The account's capacity reservations.
     pub reservations: Vec<AccountCapacityReservation>,
-    /// The account's placement groups.
     pub placement_groups: Vec<AccountPlacementGroup>,
 }
 
@@ -106,7 +102,6 @@ impl RegionConfig {
         self.cluster_name.clone()
     }
 
-    /// The partition of the region's ARNs.
     pub(crate) fn partition(&self) -> &'static str {
         match self.region.split('-').next() {
             Some("cn") => "aws-cn",
@@ -115,7 +110,6 @@ impl RegionConfig {
         }
     }
 
-    /// The domain of the instances' host names.
     pub fn host_domain(&self) -> String {
         if self.region == "us-east-1" { "ec2.internal".to_owned() } else { format!("{}.compute.internal", self.region) }
     }

@@ -12,11 +12,9 @@ use super::{Cx, Region, RegionError, RegionInstance};
 /// A message of the interruption queue, as it is received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedMessage {
-    /// Text of the message.
     pub body: String,
     /// Handle by which it is deleted.
     pub receipt: String,
-    /// Time at which it was sent.
     pub sent: Timestamp,
 }
 

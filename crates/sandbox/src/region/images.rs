@@ -89,7 +89,6 @@ impl RegionImages {
         images
     }
 
-    /// The image of that id.
     pub fn get(&self, id: &str) -> Option<&Image> {
         self.by_id.get(id)
     }

@@ -68,7 +68,6 @@ impl CapacityType {
     }
 }
 
-/// An instance of the region.
 #[derive(Clone, Debug)]
 pub struct RegionInstance {
     /// `i-0123456789abcdef0`.
@@ -81,17 +80,13 @@ pub struct RegionInstance {
     pub zone_id: String,
     /// Capacity type by which it is paid for.
     pub capacity_type: CapacityType,
-    /// State in its life.
     pub state: InstanceState,
     /// Reason for its end, as EC2 words it; empty before.
     pub state_reason: Option<EndReason>,
-    /// Time at which it was launched.
     pub launched: Timestamp,
     /// `x86_64` or `arm64`.
     pub architecture: String,
-    /// The image that it runs.
     pub image_id: String,
-    /// The subnet that it is in.
     pub subnet_id: String,
     /// Its address; it goes back to the subnet when the instance is terminated.
     pub private_ip: Ipv4Addr,

@@ -60,9 +60,7 @@ pub enum RegionError {
     /// The instance cannot be had there; with the reason as EC2 would give it.
     #[error("cannot place {instance_type} in {zone}: {reason}")]
     CannotPlace {
-        /// The type asked for.
         instance_type: String,
-        /// The zone asked for.
         zone: String,
         /// EC2's code and message.
         reason: String,
@@ -108,7 +106,6 @@ impl std::fmt::Debug for Region {
 }
 
 impl Region {
-    /// A region at its start.
     pub fn new(config: RegionConfig, clock: Arc<dyn Clock>, log: EventLog, faults: FaultsInForce) -> Self {
         let catalogue = config.catalogue();
         let zones = cluster_zones(&config, &catalogue);
@@ -124,7 +121,6 @@ impl Region {
         &self.shared.config
     }
 
-    /// The faults in force here.
     pub fn faults(&self) -> &FaultsInForce {
         &self.shared.faults
     }

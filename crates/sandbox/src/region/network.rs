@@ -67,7 +67,6 @@ impl VpcSubnet {
         }
     }
 
-    /// Gives an address back.
     pub fn give_back(&mut self, ip: Ipv4Addr) {
         self.taken.remove(&ip);
     }
@@ -91,7 +90,6 @@ impl Filterable for VpcSubnet {
     }
 }
 
-/// A security group.
 #[derive(Clone, Debug)]
 pub(crate) struct VpcSecurityGroup {
     pub id: String,
@@ -191,7 +189,6 @@ impl VpcNetwork {
         }
     }
 
-    /// The subnet of a zone.
     pub fn subnet_in(&self, zone: &str) -> Option<&VpcSubnet> {
         self.subnets.values().find(|subnet| subnet.zone == zone)
     }

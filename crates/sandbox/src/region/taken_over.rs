@@ -26,7 +26,6 @@ pub struct TakenOver {
     pub capacity_type: CapacityType,
     /// `x86_64` or `arm64`.
     pub architecture: String,
-    /// Time at which it was launched.
     pub launched: Timestamp,
     /// The instance's tags, by key.
     pub tags: BTreeMap<String, String>,
@@ -86,7 +85,6 @@ impl Region {
         });
     }
 
-    /// The subnet of a zone, by id.
     pub fn subnet_of(&self, zone: &str) -> Option<String> {
         self.with(|cx| cx.state.network.subnet_in(zone).map(|subnet| subnet.id.clone()))
     }

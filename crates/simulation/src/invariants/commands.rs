@@ -27,7 +27,6 @@ const ARRIVES_WITHIN: f64 = 1700.0;
 /// Seconds after which a change is known to the leader; a request that was sent arrives no later than this.
 const KNOWN: f64 = 60.0;
 
-/// A command that holds a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ClaimHold {
     /// Seconds at which the hold was first written.

@@ -235,7 +235,6 @@ impl ClusterRecord {
         found.for_each(|claim| claim.deleting = claim.deleting.or(Some(now)));
     }
 
-    /// Claims that are there.
     pub fn living_claims(&self) -> impl Iterator<Item = &Claim> {
         self.claims.values().filter(|claim| claim.gone.is_none())
     }
@@ -256,7 +255,6 @@ impl ClusterRecord {
         self.index.claims_named(name).filter_map(|uid| self.claims.get(uid)).filter(move |claim| claim.name == name)
     }
 
-    /// The nodes that have an instance.
     pub fn nodes_of(&self, instance: &str) -> impl Iterator<Item = &NodeRecord> {
         self.index.nodes_of(instance).filter_map(|name| self.nodes.get(name))
     }
@@ -274,7 +272,6 @@ pub(super) fn seconds(entry: &ActionEntry) -> f64 {
     entry.micros as f64 / 1e6
 }
 
-/// True if a write was accepted.
 pub(super) fn accepted(entry: &ActionEntry) -> bool {
     entry.field("code").and_then(Value::as_u64).is_some_and(|code| code < 300)
 }
@@ -294,7 +291,6 @@ pub(crate) fn amounts(list: &Value) -> AmountsByName {
     list.as_object().into_iter().flatten().filter_map(read).collect()
 }
 
-/// Adds amounts to a sum.
 pub(super) fn add(sum: &mut AmountsByName, more: &AmountsByName) {
     add_times(sum, more, 1);
 }

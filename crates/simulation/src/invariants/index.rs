@@ -70,7 +70,6 @@ impl RecordIndex {
         }
     }
 
-    /// A claim has this name.
     pub fn claim_named(&mut self, uid: &str, name: &String) {
         insert(&mut self.claims_by_name, name, uid);
     }
@@ -126,7 +125,6 @@ impl RecordIndex {
         self.machines_by_token.get(token).into_iter().flatten()
     }
 
-    /// Names of the nodes that have an instance.
     pub fn nodes_of(&self, instance: &str) -> impl Iterator<Item = &String> {
         self.nodes_by_instance.get(instance).into_iter().flatten()
     }

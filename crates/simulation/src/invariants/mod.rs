@@ -35,7 +35,6 @@ use crate::world::{OTHER_CLUSTER, World};
 pub struct CheckOutcome {
     /// Number of single checks.
     pub checked: usize,
-    /// Violations found.
     pub violations: Vec<Violation>,
 }
 
@@ -50,7 +49,6 @@ pub struct Violation {
     pub what: String,
 }
 
-/// Checks all of them.
 pub fn check(world: &World, instances: &[RegionInstance]) -> CheckOutcome {
     let foreign = |one: &&RegionInstance| one.tags.get(tags::CLUSTER_UID).is_some_and(|uid| uid == OTHER_CLUSTER);
     let end = End {

@@ -49,7 +49,6 @@ pub(super) struct Claim {
     pub gone: Option<f64>,
 }
 
-/// An instance of ours.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InstanceRecord {
     /// The launch token, of all attempts that it names.
@@ -60,7 +59,6 @@ pub(super) struct InstanceRecord {
     pub warned: bool,
 }
 
-/// A Node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeRecord {
     pub instance: String,
@@ -68,7 +66,6 @@ pub(super) struct NodeRecord {
     pub deleting: bool,
 }
 
-/// A pod.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PodRecord {
     pub namespace: String,

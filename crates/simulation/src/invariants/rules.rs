@@ -84,7 +84,6 @@ fn covers(selector: &Value, labels: &Value) -> bool {
         && wanted.is_some_and(|wanted| wanted.iter().all(|(key, value)| labels[key] == *value))
 }
 
-/// The rules that hold.
 #[derive(Default)]
 pub(super) struct RulesInForce {
     pub pools: BTreeMap<String, PoolRules>,
@@ -191,7 +190,6 @@ impl RulesInForce {
         all
     }
 
-    /// A workload is scaled.
     pub fn scale(&mut self, kind: &str, namespace: &str, name: &str, replicas: u32) {
         let key = (namespace.to_owned(), name.to_owned());
         if let Ok(replicas) = usize::try_from(replicas) {
@@ -216,7 +214,6 @@ impl RulesInForce {
     }
 }
 
-/// The sum of a list of amounts.
 pub(super) fn sum(list: &Value) -> AmountsByName {
     let mut all = AmountsByName::new();
     for one in list.as_array().into_iter().flatten() {

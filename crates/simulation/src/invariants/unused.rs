@@ -19,7 +19,6 @@ const READY: f64 = 15.0;
 struct Launch {
     pool: String,
     made: f64,
-    /// Requests of its claim.
     requests: AmountsByName,
     /// The pods that waited when it was made.
     waited: Rc<Vec<String>>,

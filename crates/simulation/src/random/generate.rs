@@ -38,7 +38,6 @@ pub struct Files {
     pub changed: Option<String>,
 }
 
-/// The scenario of a seed.
 pub fn scenario(seed: u64) -> Files {
     let mut rng = Rng::with_seed(seed ^ 0x7261_6e64_6f6d); // "random"
     let (workload, workloads) = workload::draw(&mut rng);

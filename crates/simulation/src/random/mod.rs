@@ -43,13 +43,11 @@ struct Failed {
 
 /// Seeds to be played, and options of playing them.
 pub struct RandomRun {
-    /// Seeds that are played.
     pub seeds: Seeds,
     /// Folder for the scenarios; without it only those that fail are kept, in the temporary folder.
     pub out: Option<PathBuf>,
     /// True to cut a scenario that fails down to the steps that it fails by.
     pub shrink: bool,
-    /// Options of playing each.
     pub options: PlayOptions,
 }
 
@@ -62,12 +60,10 @@ pub struct SeedsSummary {
 }
 
 impl SeedsSummary {
-    /// True if every seed came out well.
     pub fn came_out_well(&self) -> bool {
         self.failed.is_empty()
     }
 
-    /// The summary as JSON.
     pub fn json(&self) -> Value {
         json!({"seeds": self.seeds.count(), "first": self.seeds.first, "last": self.seeds.last, "failed": self.failed,
             "launched": self.launched, "terminated": self.terminated})

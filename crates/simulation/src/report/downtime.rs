@@ -13,7 +13,6 @@ use serde_json::Value;
 pub struct Downtime {
     /// Seconds without the pod, summed over the pods.
     pub pod_seconds: f64,
-    /// Pods evicted.
     pub evicted: usize,
 }
 

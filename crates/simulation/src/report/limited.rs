@@ -54,7 +54,6 @@ pub fn limited(world: &World) -> BTreeSet<String> {
     world.pods().iter().filter(waits).filter(cannot).map(name).collect()
 }
 
-/// True if a pool's nodes expire.
 fn expires(pool: &Value) -> bool {
     pool["spec"]["template"]["spec"]["expireAfter"].as_str().is_some_and(|text| text != "Never")
 }

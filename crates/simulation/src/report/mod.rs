@@ -65,7 +65,6 @@ impl Report {
         self.pods.pending.keys().all(|name| self.pods.limited.contains(name)) && self.invariants.violations.is_empty()
     }
 
-    /// Number of instances launched.
     pub fn launched(&self) -> usize {
         self.launched
     }

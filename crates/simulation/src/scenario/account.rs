@@ -6,7 +6,6 @@ use dovetail_sandbox::region::{AccountCapacityReservation, AccountPlacementGroup
 use super::check::{Checker, nearest};
 use crate::scenario::{self, duration};
 
-/// The kinds of reservations.
 const KINDS: [&str; 3] = ["default", "capacity-block", "interruptible"];
 /// The strategies of placement groups.
 const STRATEGIES: [&str; 3] = ["cluster", "partition", "spread"];

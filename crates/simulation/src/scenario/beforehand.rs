@@ -168,7 +168,6 @@ impl Checker<'_> {
         globs.iter().map(|glob| glob.value.clone()).collect()
     }
 
-    /// One of these globs.
     pub(super) fn offering(&mut self, field: &str, glob: &Spanned<String>, narrowed: Option<&RegionCatalogue>) {
         let parts: Vec<&str> = glob.value.split('/').collect();
         let &[of_type, zone, capacity_type] = parts.as_slice() else {

@@ -38,7 +38,6 @@ pub struct Checked {
     pub settled: Option<Duration>,
     /// Error of each replica's clock.
     pub clocks: Vec<Skew>,
-    /// Number of replicas.
     pub replicas: u32,
     /// Manifest files at time 0.
     pub apply: Vec<String>,
@@ -52,9 +51,7 @@ pub struct Checked {
     pub claims_deleted: Option<ClaimsDeleted>,
     /// Settings by name, feature gates folded in.
     pub settings: BTreeMap<String, String>,
-    /// Capacity reservations of the account.
     pub reservations: Vec<AccountCapacityReservation>,
-    /// Placement groups of the account.
     pub placement_groups: Vec<AccountPlacementGroup>,
     /// Nodes beforehand, zones filled in.
     pub nodes: Vec<NodesBeforehand>,
@@ -113,7 +110,6 @@ pub(super) struct Checker<'a> {
     pub(super) cluster: &'a str,
     /// Name of the queue that replicas read; empty where they read none.
     pub(super) queue: &'a str,
-    /// Number of replicas.
     pub(super) replicas: u32,
     pub(super) mistakes: Vec<Mistake>,
 }

@@ -60,10 +60,8 @@ pub struct Scenario {
     /// Feature gates of the control plane.
     #[serde(default)]
     pub feature_gates: BTreeMap<String, Spanned<bool>>,
-    /// The account's capacity reservations.
     #[serde(default)]
     pub capacity_reservations: Vec<ScenarioCapacityReservation>,
-    /// The account's placement groups.
     #[serde(default)]
     pub placement_groups: Vec<ScenarioPlacementGroup>,
     /// Nodes that are there beforehand.
@@ -84,7 +82,6 @@ pub struct Scenario {
     pub clocks: Vec<WrongClock>,
 }
 
-/// A capacity reservation of the account.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ScenarioCapacityReservation {
@@ -94,7 +91,6 @@ pub struct ScenarioCapacityReservation {
     pub instance_type: Spanned<String>,
     /// Such as `us-east-1a`.
     pub zone: Spanned<String>,
-    /// Number of instances that it has.
     pub count: u32,
     /// Tags by which classes select it.
     #[serde(default)]
@@ -106,7 +102,6 @@ pub struct ScenarioCapacityReservation {
     pub ends_after: Option<Spanned<String>>,
 }
 
-/// A placement group of the account.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ScenarioPlacementGroup {
@@ -120,7 +115,6 @@ pub struct ScenarioPlacementGroup {
     pub partitions: Option<Spanned<u32>>,
 }
 
-/// A clock that is wrong.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrongClock {
@@ -158,7 +152,6 @@ pub struct NodeGroup {
     /// Labels besides those that a node has anyway.
     #[serde(default)]
     pub labels: BTreeMap<String, Spanned<String>>,
-    /// Taints.
     #[serde(default)]
     pub taints: Vec<Taint>,
     /// A Karpenter has launched and left them; without it they are a managed node group's.
@@ -179,7 +172,6 @@ pub struct ScenarioKarpenterNodes {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Taint {
-    /// The taint's key.
     pub key: Spanned<String>,
     /// The taint's value; empty where none is written.
     pub value: Option<Spanned<String>>,

@@ -12,7 +12,6 @@ use serde_saphyr::Spanned;
 use super::check::Checker;
 use crate::scenario::{duration, faults};
 
-/// The effects that a taint has.
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 fn text(written: Option<&Spanned<String>>) -> String {

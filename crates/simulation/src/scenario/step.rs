@@ -83,7 +83,6 @@ pub struct Spoil {
     pub duration: Option<Spanned<String>>,
 }
 
-/// Nodes that are unwell.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unwell {
@@ -164,7 +163,6 @@ pub struct Scale {
     pub replicas: u32,
 }
 
-/// An object.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
@@ -214,7 +212,6 @@ pub struct Partition {
     pub duration: Option<Spanned<String>>,
 }
 
-/// A zone goes down.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneDown {

@@ -25,7 +25,6 @@ pub struct Timed {
     pub at: Duration,
     /// Action that is carried out then.
     pub action: Action,
-    /// The number of the step in the scenario.
     pub step: usize,
 }
 

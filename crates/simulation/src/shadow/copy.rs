@@ -29,7 +29,6 @@ const IDENTITY: &str = "dovetail-shadow";
 
 /// See the module. To be used inside a LocalSet.
 pub struct Copy {
-    /// Its API server.
     pub api: ApiServer,
     /// The embedded region that stands in for EC2 in the copy.
     pub region: Region,

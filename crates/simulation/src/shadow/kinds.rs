@@ -6,7 +6,6 @@ use dovetail_sandbox::apiserver::{
 };
 use serde_json::Value;
 
-/// A kind that is copied.
 #[derive(Clone, Debug)]
 pub struct CopiedKind {
     /// The resource that is listed and watched.
@@ -21,7 +20,6 @@ const fn kind(gvr: Gvr, kind: &'static str, needed: bool) -> CopiedKind {
     CopiedKind { gvr, kind, needed }
 }
 
-/// All of them.
 pub static KINDS: [CopiedKind; 14] = [
     kind(NAMESPACES, "Namespace", false),
     kind(PRIORITY_CLASSES, "PriorityClass", false),
@@ -40,7 +38,6 @@ pub static KINDS: [CopiedKind; 14] = [
     kind(Gvr::from_static("", "v1", "limitranges"), "LimitRange", false),
 ];
 
-/// RuntimeClasses.
 pub const RUNTIME_CLASSES: Gvr = Gvr::from_static("node.k8s.io", "v1", "runtimeclasses");
 
 /// A text in an object; empty where there is none.

@@ -51,7 +51,6 @@ use watch::{ClusterWatches, CopiedNews};
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Parts that a shadow is made of.
 pub struct ShadowParts {
     /// The real API server; listed and watched, and nothing else.
     pub kube: kube::Client,

@@ -21,7 +21,6 @@ const WATCHED_FOR: u32 = 50;
 pub enum CopiedNews {
     /// An object is there, or has changed.
     There(Gvr, Arc<Value>),
-    /// An object is gone.
     Gone(Gvr, Arc<Value>),
     /// A list is over: these are all, by namespace and name.
     All(Gvr, BTreeSet<(String, String)>),

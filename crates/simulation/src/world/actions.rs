@@ -46,7 +46,6 @@ pub enum Action {
         /// Most that are deleted; all without it.
         count: Option<usize>,
     },
-    /// Manifests are applied.
     Apply {
         /// Manifest files or folders.
         files: Vec<String>,
@@ -66,9 +65,7 @@ pub enum Action {
         /// The text; `{instance}` stands for the first running spot instance.
         body: String,
     },
-    /// A replica is killed.
     Kill {
-        /// The replica that is killed.
         replica: ReplicaRef,
         /// Restarted after that, or never.
         #[serde(with = "logged::perhaps_seconds")]
@@ -76,7 +73,6 @@ pub enum Action {
     },
     /// A replica stands still.
     Pause {
-        /// The replica that is paused.
         replica: ReplicaRef,
         /// Time for which it lasts; none for ever.
         #[serde(with = "logged::perhaps_seconds")]
@@ -88,7 +84,6 @@ pub enum Action {
         replica: ReplicaRef,
         /// Services that it is cut off from.
         from: Vec<Service>,
-        /// Direction that is cut.
         direction: Direction,
         /// Time for which it lasts; none for ever.
         #[serde(with = "logged::perhaps_seconds")]
@@ -96,7 +91,6 @@ pub enum Action {
     },
     /// The API server loses objects without a trace.
     Lose {
-        /// Their kind.
         kind: String,
         /// Most that are lost; all without it.
         count: Option<usize>,
@@ -165,7 +159,6 @@ pub enum Action {
     },
     /// Holds a replica's writes on their way to the API server.
     HoldWrites {
-        /// The replica that writes.
         replica: ReplicaRef,
         /// Delay of each write.
         #[serde(with = "logged::seconds")]
@@ -185,9 +178,7 @@ pub enum Action {
         #[serde(with = "logged::seconds")]
         duration: Duration,
     },
-    /// A zone goes down.
     ZoneDown {
-        /// The zone's name.
         zone: String,
         /// Time for which it lasts; none for ever.
         #[serde(with = "logged::perhaps_seconds")]

@@ -12,7 +12,6 @@ use dovetail_sandbox::log::{Caller, EventLog};
 use dovetail_telemetry::{Spans, measures, particulars, state};
 use serde_json::{Map, Value};
 
-/// One of them.
 #[derive(Clone, Debug)]
 pub struct JournalLine {
     /// Seconds since the start.
@@ -86,12 +85,10 @@ impl Timeline {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The journal of one replica.
     pub fn journal(&self, replica: u32) -> Arc<dyn Journal> {
         Arc::new(OfReplica { timeline: self.clone(), replica })
     }
 
-    /// All lines so far.
     pub fn lines(&self) -> Vec<JournalLine> {
         self.kept().lines.iter().cloned().collect()
     }

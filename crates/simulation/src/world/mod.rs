@@ -45,14 +45,12 @@ pub use operator_faults::{ClaimsDeleted, OTHER_CLUSTER};
 use replica::Replica;
 pub use spoil::{Odd, SPOILABLE};
 
-/// Configuration of a world.
 #[derive(Clone, Debug)]
 pub struct WorldConfig {
     /// AWS's name of the region: `us-east-1`.
     pub region: String,
     /// Types, zones and prices of the region; without it all that the region of that name has.
     pub catalogue: Option<Arc<RegionCatalogue>>,
-    /// The cluster's name.
     pub cluster_name: String,
     /// The seed of all chance.
     pub seed: u64,
@@ -60,9 +58,7 @@ pub struct WorldConfig {
     pub replicas: u32,
     /// Their settings by environment name.
     pub settings: BTreeMap<String, String>,
-    /// The account's capacity reservations.
     pub reservations: Vec<AccountCapacityReservation>,
-    /// The account's placement groups.
     pub placement_groups: Vec<AccountPlacementGroup>,
     /// Nodes that are there beforehand.
     pub nodes: Vec<NodesBeforehand>,
@@ -85,7 +81,6 @@ pub struct WorldConfig {
 /// A cluster in a region, with a control plane. To be used inside a LocalSet.
 pub struct World {
     config: WorldConfig,
-    /// The API server.
     pub api: ApiServer,
     /// EC2, SQS and the rest of AWS, as far as the control plane asks for it.
     pub region: Region,
@@ -177,7 +172,6 @@ impl World {
         self.latest = Some((latest, every));
     }
 
-    /// Starts every replica.
     pub fn start_replicas(&self) -> Result<(), Failure> {
         self.replicas.iter().try_for_each(|replica| self.start_replica(replica))
     }
@@ -198,17 +192,14 @@ impl World {
         self.clock.wall()
     }
 
-    /// The pods that there are.
     pub fn pods(&self) -> Vec<Arc<Value>> {
         self.api.list(&Gvr::new("", "v1", "pods"))
     }
 
-    /// The nodes that there are.
     pub fn nodes(&self) -> Vec<Arc<Value>> {
         self.api.list(&Gvr::new("", "v1", "nodes"))
     }
 
-    /// The NodeClaims that there are.
     pub fn claims(&self) -> Vec<Arc<Value>> {
         self.api.list(&Gvr::new("karpenter.sh", "v1", "nodeclaims"))
     }

@@ -24,13 +24,9 @@ use super::failing::FailingSolver;
 use super::journal::Timeline;
 use super::process::ReplicaProcess;
 
-/// Surroundings that a replica is started in.
 pub struct ReplicaSurroundings<'a> {
-    /// The world's configuration.
     pub config: &'a WorldConfig,
-    /// Its API server.
     pub api: &'a ApiServer,
-    /// The region that it launches in.
     pub region: &'a Region,
     /// The clock it goes by, wrong by its own skew.
     pub clock: &'a Arc<dyn Clock>,
@@ -42,7 +38,6 @@ pub struct ReplicaSurroundings<'a> {
     pub latest: Option<(Latest, Duration)>,
 }
 
-/// One replica.
 pub struct Replica {
     number: u32,
     process: ReplicaProcess,
@@ -78,7 +73,6 @@ impl Replica {
         self.stood.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Its own clock.
     fn clock(&self, around: &ReplicaSurroundings<'_>) -> Arc<dyn Clock> {
         let number = usize::try_from(self.number).unwrap_or(usize::MAX);
         let skew = around.config.clocks.get(number).cloned().unwrap_or_default();

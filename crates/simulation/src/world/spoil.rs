@@ -43,7 +43,6 @@ impl Odd {
         ("managedFields", Self::ManagedFields),
     ];
 
-    /// Its word in scenarios.
     pub fn word(self) -> &'static str {
         match self {
             Self::Unreadable(how) => how.word(),
@@ -89,7 +88,6 @@ struct Target {
 }
 
 impl Target {
-    /// Those of a kind, by name.
     fn all(api: &ApiServer, kind: &str, fits: impl Fn(&Value) -> bool) -> Vec<Self> {
         let gvr = resource(kind);
         let one = |object: &Value| {

@@ -29,7 +29,6 @@ const MOST_PODS: usize = 10;
 /// kube-scheduler's turn is judged this long before it is over, as the pods are planned anew then.
 const BEFORE: Duration = Duration::from_secs(1);
 
-/// The reason that a node is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotUsedReason {
     /// It has less room than was foreseen, or DaemonSets have taken more of it.
@@ -66,14 +65,12 @@ impl fmt::Display for NotUsedReason {
     }
 }
 
-/// A node that is not used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NotUsed {
     /// The claim of the node, as it is now.
     pub claim: Arc<ClaimEntry>,
     /// The Node's name, empty while there is none.
     pub node: String,
-    /// The reason that it is not used.
     pub reason: NotUsedReason,
     /// Taint or label of the node that keeps the pods off, if seen; kube-scheduler's words may be older than the node.
     pub seen: Option<String>,

@@ -40,7 +40,6 @@ impl BudgetEntry {
         Self { blocks_fully: true, ..Self::new(budget) }
     }
 
-    /// True if a pod is under this budget.
     #[must_use]
     pub fn covers(&self, pod: &Pod) -> bool {
         self.budget.metadata.namespace.as_deref().unwrap_or("default") == pod.namespace

@@ -51,7 +51,6 @@ pub struct ClaimFacts {
     pub created: Option<Timestamp>,
     /// Time at which its age is over: not before its full age, though the API dates its creation in whole seconds.
     pub expires: Option<Timestamp>,
-    /// True if its condition Consolidatable is True.
     pub consolidatable: bool,
     /// Time since which its condition Drifted is True.
     pub drifted: Option<Timestamp>,
@@ -64,7 +63,6 @@ pub struct ClaimFacts {
 }
 
 impl ClaimEntry {
-    /// A claim as it stands.
     #[must_use]
     pub fn new(claim: Arc<NodeClaim>, expected_capacity: Resources) -> Self {
         let facts = ClaimFacts::from_claim(&claim);

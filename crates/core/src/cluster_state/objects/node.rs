@@ -10,7 +10,6 @@ use crate::cluster_state::unwell::{UnhealthyCondition, unwell};
 use crate::lifecycle::{claim::from_quantities, initialization::is_ready};
 use crate::resources::Resources;
 
-/// A Node as it is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeEntry {
     /// `metadata.name`.
@@ -31,7 +30,6 @@ pub struct NodeEntry {
     pub ready: bool,
     /// Conditions for which it is to be repaired.
     pub unwell: Vec<UnhealthyCondition>,
-    /// True if it is being deleted.
     pub deleting: bool,
     /// Key of the annotation that forbids its disruption: `karpenter.sh/do-not-disrupt`, or where that is absent
     /// `karpenter.sh/do-not-consolidate`, its earlier name.

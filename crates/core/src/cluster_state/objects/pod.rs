@@ -43,7 +43,6 @@ pub struct PodEntry {
     pub grace: Duration,
     /// Cost of its eviction (core spec 5.4).
     pub eviction_cost: f64,
-    /// True if it is Ready.
     pub ready: bool,
     /// Time at which kubelet took it in.
     pub since: Option<Timestamp>,
@@ -51,11 +50,9 @@ pub struct PodEntry {
     pub ends: bool,
     /// True if it has ended.
     pub terminal: bool,
-    /// True if it is being deleted.
     pub deleting: bool,
     /// Names of the PersistentVolumeClaims that it uses.
     pub volume_claims: Vec<String>,
-    /// Facts that draining goes by.
     pub drain: DrainFacts,
     /// Its workload, see [`workload_of`].
     pub workload: String,
@@ -228,7 +225,6 @@ impl PodEntry {
         self.node_name.is_empty() && (self.provisionable || self.unmarked)
     }
 
-    /// True if it takes room on its node.
     #[must_use]
     pub fn takes_room(&self) -> bool {
         !self.node_name.is_empty() && !self.terminal

@@ -38,7 +38,6 @@ pub fn workload_of(pod: &KubePod, scheduled: &Pod) -> String {
     }
 }
 
-/// The workload of a controller's pods.
 #[must_use]
 pub fn controlled_by(namespace: &str, kind: &str, uid: &str) -> String {
     hash::json_hash(&json!([namespace, kind, uid]))

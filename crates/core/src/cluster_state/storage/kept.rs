@@ -22,7 +22,6 @@ use crate::volumes::{ClassFacts, VolumeClaimFacts, VolumeFacts, attachments_of};
 pub trait KeptFacts {
     /// The kind under which its lists begin and end.
     const KIND: WatchedKind;
-    /// The key under which it is kept.
     fn key(&self) -> String;
     /// Keeps it, or forgets it; true if packing may see a difference.
     fn update(&self, storage: &mut Storage, there: bool) -> bool;

@@ -39,7 +39,6 @@ use crate::pack::PlannedClaim;
 /// Claims that are to go together, once the pods on them have places elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedRemoval {
-    /// The reason of the removal.
     pub reason: RemovalReason,
     /// The method, as the label `consolidation_type` of metrics names it.
     pub method: &'static str,

@@ -55,10 +55,8 @@ pub struct CommandAnswer {
     pub stays: Vec<StayingNode>,
 }
 
-/// A node that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StayingNode {
-    /// The node and its claim.
     pub node: DisruptedClaim,
     /// The reason that keeps it, as a sentence without its end.
     pub why: String,

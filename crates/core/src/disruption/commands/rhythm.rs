@@ -17,7 +17,6 @@ const EVERY: Duration = Duration::from_secs(10);
 const AHEAD: u32 = 3;
 /// Rest after an answer, as a multiple of the time that it took; after a failure it is the longest rest.
 const REST: u32 = 10;
-/// Longest rest.
 const LONGEST_REST: Duration = Duration::from_secs(300);
 
 /// Changes that no question has been asked about.

@@ -36,14 +36,12 @@ pub struct WaitingCommand {
     due: bool,
 }
 
-/// The next step for commands that wait.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WaitingStep {
     /// This one is validated; it waits no longer.
     Validate(WaitingCommand),
     /// None is due yet: the time until one is, if nothing changes before.
     Wait(Duration),
-    /// No command waits.
     Nothing,
 }
 
@@ -108,7 +106,6 @@ impl WaitingCommands {
         if self.more && command.deletes { due.max(command.found + TOGETHER) } else { due }
     }
 
-    /// The commands that wait.
     #[must_use]
     pub fn commands(&self) -> &[WaitingCommand] {
         &self.commands

@@ -21,7 +21,6 @@ pub struct HeldClaim {
     pub claim: String,
     /// The claim's uid: another claim may have had the name before.
     pub uid: String,
-    /// The reason of the removal.
     pub reason: RemovalReason,
     /// The claims that are launched in its stead, by name.
     pub replacements: Vec<String>,

@@ -13,7 +13,6 @@ use crate::Requirements;
 use crate::cluster_state::{ClaimFacts, NodeEntry};
 use crate::lifecycle::hash;
 
-/// The result of a check.
 pub(super) enum Check {
     /// The node is as it is asked for.
     Agrees,
@@ -189,7 +188,6 @@ fn listed<'a>(ids: impl IntoIterator<Item = &'a String>) -> String {
     ids.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// The instance of a claim.
 pub(super) fn instance_of(claim: &NodeClaim) -> Option<&str> {
     instance_id(&claim.status.as_ref()?.provider_id)
 }

@@ -77,7 +77,6 @@ impl DriftReason {
         }
     }
 
-    /// The reason of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
@@ -108,9 +107,7 @@ pub type Networks = BTreeMap<String, InstanceNetwork>;
 /// Feature gates of disruption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gates {
-    /// True if NodeRepair is on.
     pub node_repair: bool,
-    /// True if ReservedCapacity is on.
     pub reserved_capacity: bool,
     /// True if drift is off: no node drifts, and one that has the condition loses it.
     pub drift_off: bool,

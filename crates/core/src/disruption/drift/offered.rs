@@ -24,7 +24,6 @@ pub(super) type Missed = BTreeMap<String, Timestamp>;
 /// Image that a type takes, by class and type: computed once, as long as neither offers nor classes change.
 pub(super) type ImagesByType = BTreeMap<String, BTreeMap<String, Option<String>>>;
 
-/// The offers at a look.
 pub(super) struct OffersAtLook<'a> {
     pub offers: &'a OffersByClass,
     pub now: Timestamp,
@@ -37,7 +36,6 @@ impl<'a> OffersAtLook<'a> {
         self.offers.get(&claim.spec.node_class_ref.name).filter(|types| !types.is_empty())
     }
 
-    /// The claim's own type.
     fn own(&self, claim: &NodeClaim) -> Option<&'a InstanceType> {
         let name = label(claim, labels::INSTANCE_TYPE)?;
         self.types(claim)?.iter().find(|one| one.name == name).map(AsRef::as_ref)

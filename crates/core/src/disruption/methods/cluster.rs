@@ -38,7 +38,6 @@ pub struct NodeState {
     pub initialized: Option<Timestamp>,
     /// Time for which questions have found without a break that it could go, and that this has yet to pay.
     pub spare: Duration,
-    /// Time at which it expires.
     pub expires: Option<Timestamp>,
     /// States of its pods, in the problem's order.
     pub pods: Vec<PodState>,
@@ -148,13 +147,11 @@ impl ClusterView {
         self.problem
     }
 
-    /// States of its nodes.
     #[must_use]
     pub fn nodes(&self) -> &[NodeState] {
         &self.nodes
     }
 
-    /// States of its pools.
     #[must_use]
     pub fn pools(&self) -> &[PoolState] {
         &self.pools
@@ -171,7 +168,6 @@ impl ClusterView {
         &self.nodes[node.index()].pods[which]
     }
 
-    /// The policy by which a pool's nodes are packed.
     pub(super) fn packing(&self, pool: usize) -> Policy {
         self.problem.node_pools[pool].policy
     }

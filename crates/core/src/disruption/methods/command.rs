@@ -48,7 +48,6 @@ pub struct Unconsolidatable {
 /// The decision for now.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConsolidationDecision {
-    /// The command, if any is worth it.
     pub command: Option<ConsolidationCommand>,
     /// The nodes that stay, with the reasons, in the order of the nodes. With a command only those that no method may take: of
     /// others it is known when nothing else is found.

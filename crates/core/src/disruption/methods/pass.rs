@@ -209,7 +209,6 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         self.barred.insert(node, why);
     }
 
-    /// A pod's namespace and name.
     pub fn pod_name(&self, pod: PodId) -> String {
         let pod = &self.cluster.problem.pods[pod];
         format!("{}/{}", pod.namespace, pod.name)

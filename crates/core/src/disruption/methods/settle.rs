@@ -14,7 +14,6 @@ use crate::pack::model::context::Context;
 /// Largest number of passes.
 const MOST_ROUNDS: usize = 50;
 
-/// The result of settling.
 #[derive(Clone, Debug, Default)]
 pub struct Settled {
     /// The cluster at the end, with the pods that moved where they are now. Nodes that were launched are ordinary ones.

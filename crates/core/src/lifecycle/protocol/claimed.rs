@@ -18,7 +18,6 @@ pub struct Claimed {
     pub instance: Option<String>,
     /// True if its launch is over.
     pub launched: bool,
-    /// True if it is being deleted.
     pub deleting: bool,
 }
 

@@ -10,7 +10,6 @@ use crate::pod::NOT_SUPPORTED;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum Reason {
-    /// There is no NodePool at all.
     NoNodePool,
     /// The pod itself is invalid.
     Invalid {
@@ -24,7 +23,6 @@ pub enum Reason {
     },
     /// Packing itself fails where this pod takes part: it is left out, so that the others go on.
     PackingFailed {
-        /// The error of the packing.
         error: String,
     },
     /// No NodePool can give it a node.
@@ -54,7 +52,6 @@ pub struct PoolReason {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Removed {
-    /// The rule that removes them.
     pub rule: Rule,
     /// Number of instance types that it removes of those that the rules before it left.
     pub instance_types: usize,
@@ -80,7 +77,6 @@ pub enum Rule {
     Offerings,
     /// The pod, with the daemons, is larger than the instance types.
     Resources,
-    /// The pool's limits.
     Limits,
     /// The pool demands more distinct values than the instance types left offer.
     MinValues,

@@ -28,7 +28,6 @@ impl Joints {
         Self { sets, types: vec![Bits::full(len)].into(), meets: FxHashMap::default() }
     }
 
-    /// The id of a set.
     pub fn id_of(&mut self, set: Requirements, columns: &Columns<'_>) -> JointId {
         let id = self.sets.insert(set);
         if self.types.get(id).is_none() {

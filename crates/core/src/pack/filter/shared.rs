@@ -36,7 +36,6 @@ impl SharedVolumes {
         Self(all)
     }
 
-    /// The shared volumes of a pod.
     pub fn of_pod(&self, names: &ResourceNames, pod: &Pod) -> Shared {
         let of = |(name, resource): (&String, &String)| {
             let resource = names.0.iter().position(|known| known == resource)?;
@@ -51,7 +50,6 @@ impl SharedVolumes {
     }
 }
 
-/// The shared volumes that a node has attached.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Attached(SmallVec<[VolumeId; 2]>);
 

@@ -30,7 +30,6 @@ enum Kind {
 /// A soft term of a pod, by weight, kind and place in its list: the heaviest sorts first.
 type Term = (Reverse<i32>, Kind, usize);
 
-/// The soft terms that a pod states.
 fn terms(pod: &Pod) -> Vec<Term> {
     let spread = pod.topology_spread_constraints.iter().enumerate().filter(|(_, one)| is_soft(one));
     let mut all: Vec<Term> = spread.map(|(at, _)| (Reverse(SPREAD_WEIGHT), Kind::Spread, at)).collect();

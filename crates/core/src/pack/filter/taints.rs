@@ -14,7 +14,6 @@ pub(crate) fn untolerated<'a>(taints: &'a [Taint], tolerations: &[Toleration], f
         .find(|taint| !tolerations.iter().any(|toleration| covers(toleration, taint)))
 }
 
-/// True if any taint only prefers.
 pub(crate) fn any_preferring(taints: &[Taint]) -> bool {
     taints.iter().any(|taint| taint.effect == PREFER)
 }

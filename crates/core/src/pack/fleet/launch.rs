@@ -40,19 +40,16 @@ impl Items<'_> {
     }
 }
 
-/// A node that is planned for trial.
 pub(crate) struct TrialNode {
     planned: PlannedNode,
     /// Pods that zonal rules speak of, by class and bin.
     placed: Vec<(ClassId, BinId)>,
-    /// Pods on it.
     pub pods: Vec<PodId>,
 }
 
 /// State of a trial node that [`Fleet::unload`] restores.
 pub(crate) struct Saved {
     planned: PlannedNode,
-    /// Number of pods on it.
     pods: usize,
     placed: usize,
 }
@@ -62,7 +59,6 @@ pub(crate) struct Saved {
 pub(crate) struct Bound {
     /// Dollars an hour that no option may reach, in the dearest zone that is left.
     pub price: f64,
-    /// True if it may be spot.
     pub spot: bool,
     /// Number of options that a spot node has to have, and has at most; any number if `None`.
     pub types: Option<usize>,
@@ -240,7 +236,6 @@ impl<'c, 'a> Fleet<'c, 'a> {
         found.min_by(|a, b| a.price.total_cmp(&b.price))
     }
 
-    /// The claim within these offering bits.
     fn claim_in(&self, launch: &TrialNode, bound: Bound, offering_bits: Mask) -> Option<PlannedClaim> {
         let (context, planned) = (self.context, &launch.planned);
         let spot = context.spot_bits();
@@ -296,7 +291,6 @@ impl<'c, 'a> Fleet<'c, 'a> {
         (count >= least).then_some(kept)
     }
 
-    /// True if the new node may be spot.
     pub fn may_be_spot(&self, launch: &TrialNode) -> bool {
         launch.planned.offering_bits & self.context.spot_bits() != 0
     }
@@ -352,7 +346,6 @@ impl<'c, 'a> Fleet<'c, 'a> {
     }
 }
 
-/// The zones that a claim names, if it names any.
 fn zones_of(claim: &PlannedClaim) -> Option<&Vec<String>> {
     let mut named = claim.requirements.iter().filter(|said| said.operator == Operator::In);
     named.find(|said| said.key == crate::labels::ZONE).map(|said| &said.values)

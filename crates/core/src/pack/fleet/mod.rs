@@ -46,7 +46,6 @@ impl FleetNode<'_> {
         self.whole.iter().zip(&self.free.room).map(|(whole, room)| whole.saturating_sub(*room))
     }
 
-    /// The node itself.
     pub fn node(&self) -> &ExistingNode {
         &self.free.node
     }
@@ -72,7 +71,6 @@ pub(crate) struct Fleet<'c, 'a> {
     domains: Domains<'c, 'a>,
     limits: IndexVec<PoolId, LimitsLeft>,
     class_of: IndexVec<PodId, ClassId>,
-    /// The node of each pod.
     pub home: IndexVec<PodId, NodeId>,
     log: Vec<Change>,
     items: launch::Items<'c>,
@@ -123,7 +121,6 @@ impl<'c, 'a> Fleet<'c, 'a> {
         }
     }
 
-    /// The class of a pod.
     pub fn class_of(&self, pod: PodId) -> ClassId {
         self.class_of[pod]
     }

@@ -90,7 +90,6 @@ impl LimitsLeft {
         }
     }
 
-    /// No limits at all.
     pub fn none() -> Self {
         Self { left: Resources::new(), nodes: None, largest: Resources::new() }
     }

@@ -18,7 +18,6 @@ use crate::problem::ExistingNode;
 
 /// A place in one kind of list.
 pub(crate) trait Id: Copy {
-    /// The id of a place.
     fn from_index(index: usize) -> Self;
 
     /// The place as an index into a slice.
@@ -235,7 +234,6 @@ impl<I: Id, T> IndexVec<I, T> {
         self.all.iter().position(is).map(I::from_index)
     }
 
-    /// Sets all values to one.
     pub fn fill(&mut self, value: T)
     where
         T: Clone,
@@ -320,7 +318,6 @@ impl<I: Id, T: Hash + Eq> Interned<I, T> {
         I::from_index(self.all.insert_full(value).0)
     }
 
-    /// The id of a value if it is known.
     pub fn id_of<Q: Hash + Equivalent<T> + ?Sized>(&self, value: &Q) -> Option<I> {
         self.all.get_index_of(value).map(I::from_index)
     }

@@ -20,13 +20,11 @@ pub(crate) type Mask = u128;
 pub(crate) const MOST_OFFERING_BITS: usize = 128;
 
 impl OfferingId {
-    /// The mask with this bit alone.
     #[inline]
     pub fn bit(self) -> Mask {
         1 << self.index()
     }
 
-    /// True if a mask has this bit.
     #[inline]
     pub fn is_in(self, mask: Mask) -> bool {
         mask & self.bit() != 0
@@ -244,7 +242,6 @@ impl Offers {
         mask
     }
 
-    /// The offering bits that pass a test.
     pub fn with(&self, test: impl Fn(&OfferingBit) -> bool) -> Mask {
         let all = self.offering_bits.enumerate().filter(|(_, offering_bit)| test(offering_bit));
         all.fold(0, |mask, (at, _)| mask | at.bit())
@@ -255,7 +252,6 @@ impl Offers {
         self.offering_bits.enumerate().filter(move |(at, _)| at.is_in(mask))
     }
 
-    /// The offering bits in which a type is available.
     pub fn available(&self, at: InstanceTypeId) -> Mask {
         self.available[at]
     }

@@ -122,7 +122,6 @@ pub struct PlannedClaim {
 }
 
 impl PlannedClaim {
-    /// The cheapest instance type.
     #[must_use]
     pub fn cheapest_type(&self) -> Option<usize> {
         self.options.first().map(|option| option.instance_type)

@@ -17,7 +17,6 @@ use crate::problem::{Policy, Pool, Problem};
 use crate::requirements::{Requirement, Requirements};
 use crate::volumes::is_attachable;
 
-/// A compiled pool.
 #[derive(Debug)]
 pub(crate) struct PoolView {
     /// Its index in the problem.
@@ -188,7 +187,6 @@ impl Fit {
         }
     }
 
-    /// Room of a type for pods.
     pub fn room(&self, at: InstanceTypeId) -> &[i64] {
         let first = at.index() * self.width;
         &self.room[first..first + self.width]

@@ -35,7 +35,6 @@ pub(in crate::pack) struct Free<'a> {
 }
 
 impl<'a> Free<'a> {
-    /// Reads a node.
     pub(in crate::pack) fn from_node(context: &Context<'_>, id: NodeId, node: Cow<'a, ExistingNode>) -> Self {
         let problem = context.problem;
         let mut labels: BTreeMap<String, String> = node.labels.clone();
@@ -124,7 +123,6 @@ pub(crate) enum Stage {
     Initialized,
     /// Nodes that are on their way.
     Coming,
-    /// All nodes.
     Any,
 }
 

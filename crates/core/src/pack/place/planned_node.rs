@@ -50,7 +50,6 @@ impl Share {
     }
 }
 
-/// A node being planned.
 #[derive(Debug, Clone)]
 pub(crate) struct PlannedNode {
     /// Its pool, by place in the context.
@@ -58,7 +57,6 @@ pub(crate) struct PlannedNode {
     pub shares: SmallVec<[Share; 4]>,
     /// Requests of its pods together.
     pub requests: Amounts,
-    /// The types that it may be.
     pub types: Bits,
     /// The offerings by which it can be bought.
     pub offering_bits: Mask,
@@ -192,7 +190,6 @@ impl PlannedNode {
         !types.is_empty() && least.is_none_or(|least| enough_of(context, self.pool, types, self.offering_bits, least))
     }
 
-    /// Number of pods that it holds.
     pub fn pods(&self) -> u32 {
         self.shares.iter().map(|share| share.count).sum()
     }

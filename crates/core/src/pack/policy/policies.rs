@@ -9,7 +9,6 @@ use crate::pack::model::numbers::float_of_total;
 use crate::pack::place::planned_node::PlannedNode;
 use crate::problem::Policy;
 
-/// The policy of a pool's nodes.
 pub(in crate::pack) fn policy_of(context: &Context<'_>, pool: PoolId) -> Policy {
     context.problem.node_pools[context.pools[pool].index].policy
 }

@@ -15,10 +15,7 @@ pub enum PackingError {
     },
     /// The solver panicked, and its caller caught that.
     #[error("packing panics: {message}")]
-    Panic {
-        /// The panic's message.
-        message: String,
-    },
+    Panic { message: String },
 }
 
 /// Largest number of characters of a panic's message that are quoted.

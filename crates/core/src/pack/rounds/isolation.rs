@@ -68,7 +68,6 @@ pub struct LeftOut {
     /// True if they are one class, and packing fails with it beside what is kept. Otherwise they are several that were not told
     /// apart.
     pub alone: bool,
-    /// True if they are all of one namespace.
     pub of_one_namespace: bool,
 }
 
@@ -264,7 +263,6 @@ impl Isolation {
         starts.min_by_key(|at| at.abs_diff(half)).unwrap_or(half)
     }
 
-    /// The namespace of a class.
     fn namespace(&self, class: usize) -> &str {
         &self.whole.pods[self.classes[class][0]].namespace
     }

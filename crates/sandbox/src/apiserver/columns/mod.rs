@@ -50,7 +50,6 @@ pub fn definitions(found: &FoundResource) -> Value {
     printer(found).columns.iter().map(column).collect()
 }
 
-/// The cells of one object.
 pub fn cells(found: &FoundResource, object: &Value, now: Timestamp) -> Vec<Value> {
     if found.def.custom {
         return custom::cells(&found.version.columns, object, now);

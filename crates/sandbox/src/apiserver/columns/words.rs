@@ -3,7 +3,6 @@ use super::age;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// The object's name.
 pub fn name(object: &Value) -> Value {
     object["metadata"]["name"].clone()
 }
@@ -72,7 +71,6 @@ pub fn entries(object: &Value, fields: &[&str]) -> Value {
     json!(fields.iter().map(|field| object[*field].as_object().map_or(0, serde_json::Map::len)).sum::<usize>())
 }
 
-/// A condition's status.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
     let list = object["status"]["conditions"].as_array()?;
     list.iter().find(|c| c["type"] == kind)?["status"].as_str()

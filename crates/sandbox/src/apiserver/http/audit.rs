@@ -37,7 +37,6 @@ struct Named {
     resource_version: Value,
 }
 
-/// A Lease.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Lease {
@@ -57,11 +56,9 @@ fn read_answer<T: Default + DeserializeOwned>(answer: &Bytes) -> T {
     serde_json::from_slice(answer).unwrap_or_default()
 }
 
-/// A request as it was made.
 pub struct Request<'a> {
     /// Method, path and headers of the request.
     pub parts: &'a Parts,
-    /// The request's body.
     pub body: &'a Bytes,
     /// Time at which it was sent, in seconds since the log was opened.
     pub at: f64,

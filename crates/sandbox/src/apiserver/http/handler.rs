@@ -19,18 +19,14 @@ use http::request::Parts;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// An answer.
 #[derive(Debug)]
 pub enum Reply {
     /// JSON at once, with `Warning` headers.
     Json(u16, Bytes, Vec<String>),
     /// Something of another content type than JSON's.
     Typed(&'static str, Bytes),
-    /// Text.
     Text(&'static str),
-    /// A watch.
     Watch(Box<Watch>),
-    /// A pod's log.
     Log(Box<Reading>),
 }
 

@@ -18,7 +18,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// Longest wait of a caller for an answer that does not come, before its own time-out ends the wait.
@@ -38,7 +37,6 @@ pub struct KubeService {
 }
 
 impl ApiServer {
-    /// The server as a tower service for a caller.
     pub fn service(&self, who: Caller) -> KubeService {
         KubeService { server: self.clone(), who }
     }

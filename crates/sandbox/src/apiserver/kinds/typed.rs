@@ -10,7 +10,6 @@ use serde_json::{Map, Value, json};
 use crate::apiserver::kinds::forms::{micro_time, quantity, time};
 use crate::apiserver::registry::ResourceDef;
 
-/// Type of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Type {
     /// Anything; nothing is looked at.
@@ -168,7 +167,6 @@ fn fields(schema: &Value, part: &Value) -> BTreeMap<String, Type> {
     properties.map(|(name, property)| (name.clone(), property_type(schema, property))).collect()
 }
 
-/// The type of a property.
 fn property_type(schema: &Value, property: &Value) -> Type {
     if let Some(name) = property["$ref"].as_str().and_then(|text| text.strip_prefix("#/$defs/")) {
         return match name.rsplit('.').next().unwrap_or(name) {

@@ -3,7 +3,6 @@ use super::Served;
 use crate::apiserver::registry::api_version;
 use serde_json::{Map, Value, json};
 
-/// All paths of a resource.
 pub fn resource_paths(one: &Served) -> Map<String, Value> {
     let root = if one.group.is_empty() { "/api" } else { "/apis" };
     let base = format!("{root}/{}", api_version(&one.group, &one.version.name));

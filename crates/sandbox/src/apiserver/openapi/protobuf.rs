@@ -1,7 +1,6 @@
 //! Version 2 as protobuf: the messages of gnostic's `openapi.v2`, the form in which Go's clients ask for it.
 use serde_json::{Map, Value};
 
-/// A document.
 pub fn document(document: &Value) -> Vec<u8> {
     let mut out = Message::default();
     out.text(1, &document["swagger"]);

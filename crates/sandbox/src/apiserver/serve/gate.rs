@@ -59,7 +59,6 @@ fn accepted(parts: &Parts) -> String {
     all.collect::<Vec<_>>().join(",")
 }
 
-/// A refusal as a response.
 pub fn refuse(error: &ApiError) -> io::Result<Response<Body>> {
     let mut response = Response::builder().status(error.code()).header(header::CONTENT_TYPE, "application/json");
     if error.code() == 401 {

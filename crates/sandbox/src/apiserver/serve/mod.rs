@@ -62,7 +62,6 @@ impl Listener {
         Ok(Listener { socket, server, gate: Gate::new(token), tls: None })
     }
 
-    /// Serves TLS under an identity.
     #[must_use]
     pub fn with_tls(mut self, identity: &TlsIdentity) -> Self {
         self.tls = Some(TlsAcceptor::from(identity.config()));

@@ -32,7 +32,6 @@ struct Pages {
 }
 
 impl LogBook {
-    /// Adds a line.
     pub fn write(&self, at: Timestamp, line: &str) {
         let mut pages = self.pages();
         pages.lines.push_back((at, Arc::from(line)));

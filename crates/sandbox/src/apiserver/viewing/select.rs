@@ -95,7 +95,6 @@ impl ListSelector {
         ListSelector { labels, fields: Vec::new() }
     }
 
-    /// True if an object is selected.
     pub fn matches(&self, object: &Value) -> bool {
         self.labels.iter().all(|l| l.holds(object)) && self.fields.iter().all(|f| f.holds(object))
     }

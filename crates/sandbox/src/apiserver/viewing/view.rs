@@ -61,7 +61,6 @@ pub struct ResourceView {
 }
 
 impl ResourceView {
-    /// The view of a request.
     pub fn new(found: &FoundResource, form: ResponseForm, now: Timestamp) -> Self {
         let plain = form == ResponseForm::Whole
             && found.group == found.def.group
@@ -74,7 +73,6 @@ impl ResourceView {
         self.now = now;
     }
 
-    /// An object as JSON.
     pub fn json(&self, object: &StoredObject) -> Bytes {
         if self.plain { object.json() } else { written(&self.convert(&object.value)) }
     }

@@ -30,7 +30,6 @@ const BEFORE_THE_END: Duration = Duration::from_secs(2);
 /// Changes that are looked at in one go.
 const BATCH: usize = 256;
 
-/// One watch.
 #[derive(Debug)]
 pub struct Watch {
     server: ApiServer,

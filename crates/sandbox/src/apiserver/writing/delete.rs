@@ -66,7 +66,6 @@ impl DeleteOptions {
     }
 }
 
-/// A deletion's result.
 #[derive(Clone, Debug)]
 pub struct Deleted {
     /// The object as it is now, or as it was last.

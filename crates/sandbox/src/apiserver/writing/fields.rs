@@ -24,7 +24,6 @@ const MAPS: [&str; 12] = [
 ];
 
 impl Fields {
-    /// The fields that a value has.
     pub fn from_value(value: &Value, shape: SchemaPosition<'_>) -> Self {
         let mut set = Fields::default();
         match value {
@@ -105,7 +104,6 @@ impl Fields {
         self.0.get(element)
     }
 
-    /// The parts of the set.
     pub fn parts(&self) -> impl Iterator<Item = (&String, &Fields)> {
         self.0.iter()
     }
@@ -207,7 +205,6 @@ fn members(written: &Value) -> impl Iterator<Item = (&String, &Value)> {
     written.as_object().into_iter().flatten().filter(|(name, _)| is_known(name))
 }
 
-/// A member of written fields.
 fn member<'a>(written: &'a Value, name: &str) -> Option<&'a Value> {
     written.as_object()?.get(name).filter(|_| is_known(name))
 }

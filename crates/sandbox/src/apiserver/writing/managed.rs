@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 /// One entry of `managedFields`.
 #[derive(Clone, Debug)]
 pub struct ManagedFieldsEntry {
-    /// The field manager.
     pub manager: String,
     /// `Apply` or `Update`.
     pub operation: String,
@@ -23,12 +22,10 @@ pub struct ManagedFieldsEntry {
     pub subresource: String,
     /// Time of the manager's last change.
     pub time: String,
-    /// Fields that it manages.
     pub fields: Fields,
 }
 
 impl ManagedFieldsEntry {
-    /// A new entry of a write.
     pub fn new(found: &FoundResource, operation: &str, options: &WriteOptions, now: Timestamp) -> Self {
         ManagedFieldsEntry {
             manager: options.manager.clone().unwrap_or_default(),
@@ -91,7 +88,6 @@ impl ManagedFieldsEntry {
     }
 }
 
-/// All entries of an object.
 pub fn entries(object: &Value) -> Vec<ManagedFieldsEntry> {
     object["metadata"]["managedFields"]
         .as_array()
@@ -204,7 +200,6 @@ fn already_mine(written: &[Value], mine: &ManagedFieldsEntry, changed: &Fields) 
     (alone && changed.lies_in(&written[at]["fieldsV1"])).then_some(at)
 }
 
-/// The entries as they are written.
 fn written_entries(object: &Value) -> &[Value] {
     object["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default()
 }

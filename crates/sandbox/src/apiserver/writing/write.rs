@@ -24,14 +24,12 @@ pub enum FieldValidation {
     Ignore,
 }
 
-/// Options of a write.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     /// Go through everything, store nothing.
     pub dry_run: bool,
     /// The field manager; none for the sandbox's own controllers, whose fields nobody owns.
     pub manager: Option<String>,
-    /// Unknown fields.
     pub validation: FieldValidation,
     /// Name of the user who writes.
     pub user: String,
@@ -49,10 +47,8 @@ pub struct WriteOptions {
     pub patched: bool,
 }
 
-/// A write's result.
 #[derive(Clone, Debug)]
 pub struct WriteResult {
-    /// The object as it is now.
     pub object: Arc<StoredObject>,
     /// For the `Warning` headers.
     pub warnings: Vec<String>,

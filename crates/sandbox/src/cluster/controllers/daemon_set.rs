@@ -164,7 +164,6 @@ impl TemplatePlacement {
         Self { spec, terms }
     }
 
-    /// The verdict on a node for these pods.
     pub(crate) fn judge(&self, node: &NodeInfo) -> DaemonVerdict {
         let selected = self.spec.node_selector.iter().flatten().all(|(k, v)| node.labels.get(k) == Some(v))
             && self.terms.as_ref().is_none_or(|terms| terms.iter().any(|t| t.matches(&node.name, &node.labels)));

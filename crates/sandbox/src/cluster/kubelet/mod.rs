@@ -23,7 +23,6 @@ use super::pod::{condition, set_condition};
 use super::work::Work;
 use crate::region::{InstanceEvent, InstanceState, Region, RegionInstance};
 
-/// The kubelet of an instance.
 #[derive(Debug)]
 struct Kubelet {
     node: String,
@@ -35,7 +34,6 @@ struct Kubelet {
     alive: bool,
 }
 
-/// All kubelets.
 #[derive(Debug)]
 pub(crate) struct Kubelets {
     region: Region,
@@ -52,7 +50,6 @@ impl Kubelets {
         Self { region, kubelets: BTreeMap::new(), by_node: BTreeMap::new(), waiting: BTreeMap::new(), addresses: 0 }
     }
 
-    /// Follows an instance.
     pub(crate) fn instance_changed(&mut self, ctx: &mut ClusterContext, event: &InstanceEvent) {
         match event.state {
             InstanceState::Pending => {}

@@ -107,7 +107,6 @@ impl NodeInfo {
     }
 }
 
-/// True if one of the tolerations covers the taint.
 pub(crate) fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
     tolerations.iter().any(|t| covers(t, taint))
 }

@@ -17,7 +17,6 @@ use crate::cluster::cache::Key;
 use crate::cluster::context::ClusterContext;
 use crate::cluster::kind::Kind;
 
-/// A nominated pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NominatedPod {
     pub node: String,
@@ -25,7 +24,6 @@ struct NominatedPod {
     pub priority: i32,
 }
 
-/// All nominated pods.
 #[derive(Debug, Default)]
 pub(crate) struct Nominated {
     by_pod: BTreeMap<Key, NominatedPod>,
@@ -40,7 +38,6 @@ pub(crate) struct KeptRoom {
 }
 
 impl Nominated {
-    /// The node that a pod is nominated to.
     pub(crate) fn node_of(&self, pod: &Key) -> Option<&str> {
         self.by_pod.get(pod).map(|one| one.node.as_str())
     }

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-/// The labels of an object.
 pub(crate) type Labels = BTreeMap<String, String>;
 
 /// One expression over a label (or, in a term's fields, over the node's name).
@@ -82,7 +81,6 @@ impl PodSelector {
         Self { expressions, nothing: false }
     }
 
-    /// A selector of exactly these labels.
     pub(crate) fn of_labels<'a>(labels: impl IntoIterator<Item = (&'a String, &'a String)>) -> Self {
         Self { expressions: labels.into_iter().map(|(k, v)| Expression::is(k, v)).collect(), nothing: false }
     }

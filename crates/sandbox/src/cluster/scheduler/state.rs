@@ -29,7 +29,6 @@ struct Counter {
     total: u64,
 }
 
-/// The pods that a counter counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CountedPods {
     /// All of these must mean the pod.
@@ -60,7 +59,6 @@ pub(crate) struct PlacedPod {
     pub terminating: bool,
 }
 
-/// All of it.
 #[derive(Debug)]
 pub(crate) struct SchedulerState {
     pub names: ResourceColumns,
@@ -289,7 +287,6 @@ impl SchedulerState {
         index
     }
 
-    /// The nodes with their slots.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (Slot, &NodeInfo)> {
         self.nodes.iter().enumerate().filter_map(|(slot, node)| node.as_ref().map(|n| (slot, n)))
     }

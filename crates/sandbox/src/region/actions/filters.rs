@@ -6,7 +6,6 @@ use crate::faults::glob_matches;
 use crate::region::wire::error::AwsError;
 use crate::region::wire::form::FormNode;
 
-/// Tags of a resource.
 pub(crate) type Tags = BTreeMap<String, String>;
 
 /// Something that filters can choose.
@@ -15,7 +14,6 @@ pub(crate) trait Filterable {
     fn values(&self, filter: &str) -> Option<Vec<String>>;
 }
 
-/// The filters of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Filters(Vec<(String, Vec<String>)>);
 

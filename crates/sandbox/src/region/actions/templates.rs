@@ -16,7 +16,6 @@ use crate::region::{Cx, actions::tags, ids, stamp};
 /// EC2's limit of user data, before base64.
 const USER_DATA_LIMIT: usize = 16_384;
 
-/// A launch template.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
     pub id: String,

@@ -69,7 +69,6 @@ impl Iam {
         self.profiles.get(profile).is_some_and(|profile| profile.role.is_some())
     }
 
-    /// The ARN and id of a profile.
     pub fn profile_arn(&self, name: &str) -> Option<(String, &str)> {
         self.profiles.get(name).map(|p| (self.arn("instance-profile", &p.path, &p.name), p.id.as_str()))
     }

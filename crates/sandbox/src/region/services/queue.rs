@@ -15,7 +15,6 @@ const DEFAULT_RETENTION: Duration = Duration::from_secs(4 * 24 * 3600);
 /// Retention that Karpenter's CloudFormation template sets for the interruption queue.
 const INTERRUPTION_RETENTION: Duration = Duration::from_secs(300);
 
-/// A message in a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub id: String,
@@ -28,7 +27,6 @@ pub(crate) struct Message {
     pub first_received: Option<Timestamp>,
 }
 
-/// A queue.
 #[derive(Clone, Debug)]
 pub(crate) struct SqsQueue {
     pub name: String,
@@ -127,7 +125,6 @@ impl SqsQueue {
     }
 }
 
-/// The region's queues.
 #[derive(Debug)]
 pub(crate) struct Queues {
     /// For ids of events and queues.
@@ -162,7 +159,6 @@ impl Queues {
         }
     }
 
-    /// The queue of that name.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut SqsQueue> {
         self.by_name.get_mut(name)
     }

@@ -33,7 +33,6 @@ pub(crate) fn not_understood() -> Response<Bytes> {
     response(404, "application/x-amz-json-1.1", error.body(AwsProtocol::Json("1.1"), ""), "")
 }
 
-/// The response to a call.
 pub(crate) fn render(call: &AwsCall, result: &Result<AwsAnswer, AwsError>, request_id: &str) -> Response<Bytes> {
     let protocol = call.api.protocol();
     let media_type = match protocol {

@@ -10,7 +10,6 @@ use crate::region::wire::xml::Xml;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
 pub(crate) struct AwsError {
-    /// The HTTP status.
     pub status: u16,
     /// The error code as the service documents it.
     pub code: String,
@@ -82,7 +81,6 @@ impl AwsError {
         }
     }
 
-    /// The body, by protocol.
     pub fn body(&self, protocol: AwsProtocol, request_id: &str) -> String {
         match protocol {
             AwsProtocol::Ec2 => self.ec2_body(request_id),

@@ -24,7 +24,6 @@ pub(super) type Combination = SmallVec<[Option<DomainId>; 4]>;
 pub(super) struct KeyValues<'k> {
     pub key: KeyId,
     pub name: &'k str,
-    /// All values of the key.
     pub all: &'k IndexVec<DomainId, String>,
     /// Values that a new node may have, `None` among them if it may lack the key.
     pub possible: Vec<Option<DomainId>>,

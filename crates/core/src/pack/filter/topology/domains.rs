@@ -55,7 +55,6 @@ pub(crate) struct Domains<'c, 'a> {
     pub(super) stating: StatingCounts,
     /// Domains of each spread over which its least is taken.
     eligible: IndexVec<GroupId, Vec<DomainId>>,
-    /// The domains of the existing nodes.
     nodes: IndexVec<NodeId, DomainOfKeys>,
     /// Domains for pods that have to be with others and are the first of them.
     pub gathering: Gathering,
@@ -130,7 +129,6 @@ impl<'c, 'a> Domains<'c, 'a> {
         topology.groups.ids().filter(left_out).collect()
     }
 
-    /// True if a spread counts a domain.
     pub fn counts(&self, group: GroupId, domain: DomainId) -> bool {
         self.eligible[group].contains(&domain)
     }

@@ -11,7 +11,6 @@ use crate::pack::model::ids::{ClassId, TierId};
 use crate::problem::ExistingNode;
 
 impl Domains<'_, '_> {
-    /// The domains of a node.
     pub fn of_node(&self, node: &ExistingNode) -> DomainOfKeys {
         self.context.bins.of_node(&self.context.topology, node)
     }

@@ -37,7 +37,6 @@ impl NodeRules {
         self.caps.iter().any(|(group, _)| self.is_member(*group))
     }
 
-    /// True if there is no rule.
     pub fn is_empty(&self) -> bool {
         self.caps.is_empty() && self.member.is_empty() && self.needs.is_empty()
     }

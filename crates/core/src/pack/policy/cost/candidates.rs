@@ -142,7 +142,6 @@ impl TypeCandidates {
     }
 }
 
-/// The distinct type sets of the shapes.
 fn distinct_sets<'s>(shapes: &'s Shapes<'_>) -> Vec<&'s Bits> {
     let mut sets: Vec<&Bits> = Vec::new();
     for shape in &shapes.all {

@@ -81,7 +81,6 @@ impl<'c, 'a> PatternFiller<'c, 'a> {
         }
     }
 
-    /// The context that it fills for.
     pub fn context(&self) -> &'c Context<'a> {
         self.context
     }

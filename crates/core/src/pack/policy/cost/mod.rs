@@ -48,7 +48,6 @@ const SPLITTING_MAY_COST: f64 = 1.05;
 const CROWD: u32 = 1000;
 const LARGE_CROWD: u32 = 3000;
 
-/// Aims of a plan.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Aims {
     /// Cost of a node beside its price.

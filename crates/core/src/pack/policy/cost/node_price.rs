@@ -22,7 +22,6 @@ impl NodePrice {
         Self { more: self.more + more, ..self }
     }
 
-    /// A node's price with the cost beside it.
     pub fn with(self, price: f64) -> f64 {
         price + self.extra_for(price)
     }

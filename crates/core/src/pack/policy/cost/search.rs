@@ -15,7 +15,6 @@ const MOST_STEPS: usize = 3000;
 pub(super) struct ShapeChoice<'s> {
     pub shape: ShapeId,
     pub value: f64,
-    /// Requests of one pod.
     pub requests: &'s Amounts,
     /// Largest number of pods that may be taken.
     pub most: u32,

@@ -12,7 +12,6 @@ use crate::pack::model::numbers::{count_of, count_of_amount, len_of};
 /// Number of pods up to which the answer is exact; beyond, whole nodes of the best size come first.
 const EXACT: u32 = 4096;
 
-/// The only shape.
 const ONLY: ShapeId = ShapeId::FIRST;
 
 /// Number of sizes of a node that are tried in one step of work.

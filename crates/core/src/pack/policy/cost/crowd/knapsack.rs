@@ -11,7 +11,6 @@ use smallvec::SmallVec;
 pub(super) struct Choices<I> {
     /// Names of the choices, for the answer.
     pub names: Vec<I>,
-    /// Number of resources that count.
     resources: usize,
     /// Parts of the node that a unit takes, by resource: all of one choice side by side.
     taken: Vec<f64>,
