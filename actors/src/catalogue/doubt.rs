@@ -7,18 +7,18 @@ use std::time::Duration;
 use dovetail_cloud::catalogue::RegionCatalogue as Offers;
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::shipped;
+use dovetail_core::pause::DoublingPause;
 
-/// After an answer that is not believed they are read again this much later, doubled each time.
-const DOUBTED_AGAIN: Duration = Duration::from_secs(60);
-/// The longest pause.
-const LONGEST_DOUBT: Duration = Duration::from_secs(600);
+/// Pause before EC2's lists are read again after an answer that is not believed.
+const DOUBTED_AGAIN: DoublingPause =
+    DoublingPause { first: Duration::from_secs(60), longest: Duration::from_secs(600) };
 /// No machine has more vCPUs, nor more memory in MiB (256 TiB): ten times what EC2 has.
 const MOST_VCPUS: u32 = 1 << 14;
 const MOST_MEMORY: u64 = 1 << 28;
 
 /// Pause after this many answers in a row that are not believed.
 pub(super) fn pause_after(doubts: u32) -> Duration {
-    DOUBTED_AGAIN.saturating_mul(1 << doubts.saturating_sub(1).min(8)).min(LONGEST_DOUBT)
+    DOUBTED_AGAIN.length_of_nth(doubts)
 }
 
 /// True if the values of an instance type are possible ones.

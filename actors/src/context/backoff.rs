@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use dovetail_core::pause::DoublingPause;
+
 /// Grows from a base to a ceiling; each pause is drawn from its upper half.
 #[derive(Clone, Debug)]
 pub struct Backoff {
-    base: Duration,
-    ceiling: Duration,
+    lengths: DoublingPause,
     failures: u32,
     rng: fastrand::Rng,
 }
@@ -14,7 +15,7 @@ pub struct Backoff {
 impl Backoff {
     /// From `base` to `ceiling`.
     pub fn new(base: Duration, ceiling: Duration, rng: fastrand::Rng) -> Self {
-        Self { base, ceiling, failures: 0, rng }
+        Self { lengths: DoublingPause { first: base, longest: ceiling }, failures: 0, rng }
     }
 
     /// For calls to the API server.
@@ -29,14 +30,14 @@ impl Backoff {
 
     /// The next pause.
     pub fn pause(&mut self) -> Duration {
-        let whole = self.base.saturating_mul(1 << self.failures.min(16)).min(self.ceiling);
+        let pause = self.lengths.drawn_after(self.failures, self.rng.f64());
         self.failures = self.failures.saturating_add(1);
-        whole.mul_f64(0.5 + self.rng.f64() / 2.0)
+        pause
     }
 
     /// The next pauses are between these, grown as far as they are.
     pub fn slow_down(&mut self, base: Duration, ceiling: Duration) {
-        (self.base, self.ceiling) = (base, ceiling);
+        self.lengths = DoublingPause { first: base, longest: ceiling };
     }
 
     /// Number of pauses since the last success.

@@ -17,6 +17,7 @@ use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::{CloudError, CloudInstances, FoundInstances};
 use dovetail_core::ownership::{NotOwned, OwnershipMarks};
+use dovetail_core::pause::DoublingPause;
 use kube::ResourceExt;
 
 use crate::context::backoff::Backoff;
@@ -31,8 +32,8 @@ use crate::telemetry::log_event::LogEvent;
 const GATHER: Duration = Duration::from_millis(100);
 /// Pause between two calls.
 const BETWEEN_CALLS: Duration = Duration::from_secs(1);
-/// Pause before an instance that EC2 does not know is asked for again: the first, doubled each time, and the longest.
-const MISSING_AGAIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+/// Pause before an instance that EC2 does not know is asked for again.
+const MISSING_AGAIN: DoublingPause = DoublingPause { first: Duration::from_secs(2), longest: Duration::from_secs(60) };
 /// Instances of one call.
 const TOGETHER: usize = 200;
 /// Minimum time between two reports that a claim's instance is not its own.
@@ -57,8 +58,8 @@ pub struct Owner {
     links: OwnerLinks,
     claims: BTreeMap<String, Arc<NodeClaim>>,
     instances: Instances,
-    /// What EC2 is to be asked of: when, and the pause that was made before.
-    wanted: BTreeMap<String, (Duration, Duration)>,
+    /// Instances that EC2 is to be asked of, by id: when, and how often it has been.
+    wanted: BTreeMap<String, (Duration, u32)>,
     /// Claims that are refused, by name, and what was said of it.
     refused: BTreeMap<String, (String, NotOwned)>,
     asking: bool,
@@ -163,7 +164,7 @@ impl Owner {
                 .say(InstanceKnown { id: id.to_owned(), marks: Some(Arc::new(OwnershipMarks::of_no_instance())) });
         }
         let now = self.env.now();
-        self.wanted.entry(id.to_owned()).or_insert((now, Duration::ZERO));
+        self.wanted.entry(id.to_owned()).or_insert((now, 0));
         self.schedule(GATHER, ctx);
     }
 
@@ -235,9 +236,9 @@ impl Owner {
         }
         let now = self.env.now();
         for id in asked {
-            let Some((when, pause)) = self.wanted.get_mut(id) else { continue };
-            *pause = (*pause * 2).clamp(MISSING_AGAIN.0, MISSING_AGAIN.1);
-            *when = now + *pause;
+            let Some((when, times)) = self.wanted.get_mut(id) else { continue };
+            *when = now + MISSING_AGAIN.length_after(*times);
+            *times = times.saturating_add(1);
             let is_none = found.failed.get(id).is_some_and(|error| !error.is_retryable());
             if found.missing.contains(id) || is_none {
                 self.say(InstanceKnown { id: id.clone(), marks: None });
@@ -245,7 +246,8 @@ impl Owner {
         }
         // One that nobody names any more is asked for no longer than it takes to say that it is not there.
         let instances = &self.instances;
-        self.wanted.retain(|id, (_, pause)| *pause < MISSING_AGAIN.1 || instances.is_named(id));
+        let short = |times: u32| MISSING_AGAIN.length_of_nth(times) < MISSING_AGAIN.longest;
+        self.wanted.retain(|id, (_, times)| short(*times) || instances.is_named(id));
     }
 
     /// Says what is known of an instance, and judges the claims that name it.

@@ -12,6 +12,7 @@ use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::{Moment, PodEntry, Snapshot};
 use dovetail_core::disruption::RemovalReason;
 use dovetail_core::interruption::{DeletionCause, DisplacedPod, InterruptionNotice, ReplacementStep, replacement_step};
+use dovetail_core::pause::DoublingPause;
 use dovetail_core::termination::node::cordoned;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -31,9 +32,9 @@ use crate::telemetry::span::names;
 
 /// Interval at which it is checked that places are ready. The pods run meanwhile.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Longest pause between two orders to delete a claim whose deletion is refused: a warning leaves two minutes.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// How often it is looked whether a claim that was ordered to be deleted is; then the message that asked for it comes again.
+/// Pause between two orders to delete a claim whose deletion is refused. It stays short: a warning leaves two minutes.
+const REFUSED_AGAIN: DoublingPause = DoublingPause { first: CHECK_INTERVAL, longest: Duration::from_secs(10) };
+/// Number of checks after which a claim that was ordered to be deleted, and is not, leads to another order.
 const CHECKS_BEFORE_REPEAT: u32 = 20;
 
 /// Interrupted nodes whose claims are there yet.
@@ -78,7 +79,7 @@ impl InterruptedNodes {
     pub(super) fn not_deleted(&mut self, claim: &str, now: Duration) {
         let Some(known) = self.claims.get_mut(claim) else { return };
         known.ordered = known.goes;
-        known.not_before = now + LONGEST_PAUSE.min(CHECK_INTERVAL * (1 << known.failures.min(8)));
+        known.not_before = now + REFUSED_AGAIN.length_after(known.failures);
         known.failures = known.failures.saturating_add(1);
     }
 }

@@ -1,4 +1,5 @@
-//! What EC2 lately said it could not give, and until when that is believed (karpenter-aws 3.6). Pure: time is handed in.
+//! Offerings that EC2 lately could not give, and the time until when that is believed (karpenter-aws 3.6). Pure: time is handed
+//! in.
 //!
 //! A refusal is believed for [`TTL`] at first. What is refused again after that time is believed refused for twice as long
 //! as before, up to [`LONGEST`]; a launch that succeeds takes one doubling off. Pods that nothing else is left for may ask
@@ -13,18 +14,19 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use dovetail_core::pause::DoublingPause;
 use jiff::SignedDuration;
 pub use quota::QuotaGroup;
 
 use crate::launch::refusal::NO_CAPACITY;
 
-/// How long the first refusal is believed.
+/// Time for which the first refusal is believed.
 pub const TTL: Duration = Duration::from_secs(180);
 /// The longest that a refusal is believed: [`TTL`] doubled four times.
 pub const LONGEST: Duration = Duration::from_secs(48 * 60);
-/// What has run out for so long without another refusal is forgotten, and the next refusal of it is a first one.
+/// Time after which a refusal that has run out, without another, is forgotten: the next refusal of it is a first one.
 const REMEMBERED: Duration = Duration::from_secs(3600);
-/// How many refusals are remembered: more than a region has offerings.
+/// Most refusals that are remembered: more than a region has offerings.
 const MOST: usize = 20_000;
 
 /// One offering that EC2 refused.
@@ -38,7 +40,7 @@ pub struct OfferingKey {
     pub zone: String,
 }
 
-/// What a refusal covers.
+/// Scope that a refusal covers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RefusalScope {
     /// One offering.
@@ -59,7 +61,7 @@ pub enum RefusalScope {
 /// A moment on the monotonic clock: before its beginning, too, as a predecessor's refusals may be older than the process.
 type ClockMoment = SignedDuration;
 
-/// How often something was refused, when last, and until when that is believed.
+/// Number of refusals in a row, time of the last, and the time until when it is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mark {
     refusals: u32,
@@ -68,7 +70,7 @@ struct Mark {
 }
 
 impl Mark {
-    /// Until when it is lately refused: not even a last resort.
+    /// Time until which it counts as lately refused: not even a last resort asks for it.
     fn fresh_until(&self) -> ClockMoment {
         self.last.saturating_add(moment(TTL))
     }
@@ -81,40 +83,40 @@ impl Mark {
         now < self.until
     }
 
-    /// Until when another refusal is one more of a row.
+    /// Time until which another refusal is one more of a row.
     fn remembered_until(&self) -> ClockMoment {
         self.until.max(self.fresh_until()).saturating_add(moment(REMEMBERED))
     }
 }
 
-/// What the clock says, as moments are counted.
+/// A reading of the monotonic clock as a moment.
 fn moment(since: Duration) -> ClockMoment {
     SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX)
 }
 
-/// How long the refusal that is so many-th is believed.
+/// Time for which the refusal of this number in a row is believed.
 fn believed_for(refusals: u32) -> Duration {
-    TTL.saturating_mul(1 << refusals.saturating_sub(1).min(16)).min(LONGEST)
+    DoublingPause { first: TTL, longest: LONGEST }.length_of_nth(refusals)
 }
 
 /// Refusals by what they cover.
 #[derive(Debug, Clone, Default)]
 pub struct UnavailableOfferings {
     marks: BTreeMap<RefusalScope, Mark>,
-    /// Why nothing of a capacity type could be had when that was last marked.
+    /// Causes for which nothing of a capacity type could be had when that was last marked.
     causes: BTreeMap<String, &'static str>,
     version: u64,
-    /// How often a refusal or a launch has changed what is remembered.
+    /// Number of times that a refusal or a launch has changed what is remembered.
     changes: u64,
-    /// How many were believed when it was last looked.
+    /// Number of refusals that were believed at the last look.
     believed: usize,
-    /// When that was.
+    /// Time of the last look.
     looked: Duration,
     /// Something may be asked for again, and nobody has been told.
     freed: bool,
 }
 
-/// What was unavailable at one moment.
+/// Unavailable offerings at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unavailable {
     offerings: BTreeSet<OfferingKey>,
@@ -163,7 +165,7 @@ impl UnavailableOfferings {
         self.forget_beyond_most();
     }
 
-    /// Of more than are remembered the oldest are forgotten.
+    /// Forgets the oldest refusals beyond the most that are remembered.
     fn forget_beyond_most(&mut self) {
         while self.marks.len() > MOST {
             let oldest = self.marks.iter().min_by_key(|(_, mark)| mark.last).map(|(scope, _)| scope.clone());
@@ -222,18 +224,18 @@ impl UnavailableOfferings {
         self.version
     }
 
-    /// How often a refusal or a launch has changed what is remembered; not raised by time.
+    /// Number of times that a refusal or a launch has changed what is remembered; not raised by time.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Whether anything may be asked for as a last resort that may not be asked for otherwise.
+    /// True if anything may be asked for as a last resort that may not be asked for otherwise.
     pub fn has_last_resort(&self, now: Duration) -> bool {
         let now = moment(now);
         self.marks.values().any(|mark| mark.is_believed(now) && !mark.is_fresh(now))
     }
 
-    /// How many refusals were believed when it was last looked.
+    /// Number of refusals that were believed at the last look.
     pub fn len(&self) -> usize {
         self.believed
     }
@@ -274,12 +276,12 @@ impl UnavailableOfferings {
 }
 
 impl Unavailable {
-    /// Whether the offering itself, its quota or its capacity type was refused.
+    /// True if the offering itself, its quota or its capacity type was refused.
     pub fn refused(&self, instance_type: &str, zone: &str, capacity_type: &str) -> bool {
         self.why(instance_type, zone, capacity_type).is_some()
     }
 
-    /// Why the offering cannot be had: it itself, its quota or its capacity type was refused.
+    /// The reason for which the offering cannot be had: it itself, its quota or its capacity type was refused.
     pub fn why(&self, instance_type: &str, zone: &str, capacity_type: &str) -> Option<&'static str> {
         if let Some(cause) = self.capacity_types.get(capacity_type) {
             return Some(cause);
@@ -299,7 +301,7 @@ impl Unavailable {
         refused.then_some(NO_CAPACITY)
     }
 
-    /// Whether all of these subnets are full: only then is their zone blocked.
+    /// True if all of these subnets are full: only then is their zone blocked.
     pub fn all_full<'a>(&self, mut subnets: impl Iterator<Item = &'a str>) -> bool {
         let mut any = false;
         let full = subnets.all(|s| {

@@ -15,20 +15,14 @@ pub(crate) use unused::MOST_CHANGES;
 pub use unused::{Failing as UnusedWorkload, LaunchedFor, Taken, UnusedLaunches};
 
 use crate::clock::CLOCKS_APART;
+use crate::pause::DoublingPause;
 
 /// The time within which a ceiling on launches counts.
 const HOUR: Duration = Duration::from_secs(3600);
-/// Pause after the first node that did not register; doubled with each trial that does not.
-const FIRST_PAUSE: Duration = Duration::from_secs(60);
-/// Longest pause between two trials.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1800);
+/// Pause between two trials of what has failed: the first after one node that did not register.
+const PAUSE: DoublingPause = DoublingPause { first: Duration::from_secs(60), longest: Duration::from_secs(1800) };
 
-/// The pause after so many failures before this one: doubled each time.
-fn pause(failures: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(1 << failures.min(16)).min(LONGEST_PAUSE)
-}
-
-/// What an operator allows; nothing set is no ceiling.
+/// The ceilings that an operator sets; `None` is no ceiling.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ceilings {
     /// Launches in any hour.
@@ -232,7 +226,7 @@ impl LaunchLimits {
         if failing.trial.as_deref() != Some(claim) {
             return;
         }
-        failing.next = now + pause(failing.failures);
+        failing.next = now + PAUSE.length_after(failing.failures);
         failing.failures += 1;
         failing.trial = None;
     }

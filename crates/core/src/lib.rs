@@ -1,4 +1,4 @@
-//! Every decision of Dovetail, pure: no clock, no I/O, no randomness. Actors bring what is known and carry out what is decided.
+//! Every decision of Dovetail, pure: no clock, no I/O, no randomness. Actors bring the known state and carry out the decisions.
 //!
 //! - What is known: [`cluster_state`], kept from the watches; [`pod`], [`volumes`], [`admission`], [`instance_type`].
 //! - From pods to nodes: [`window`] batches, [`problem`] is what is to be packed, [`pack`] packs it, by the
@@ -8,6 +8,7 @@
 //! - Nodes that go: [`disruption`] by our own decision within [`budgets`], [`interruption`] by EC2's, [`collection`] of what
 //!   nobody owns, and [`termination`], by which every one of them goes.
 //! - Who decides: [`lease`], the election; [`validity`] of pools, [`adoption`] from Karpenter, [`webhook`], [`shadow`].
+//! - Pauses between trials, for all of them: [`pause`].
 
 pub mod admission;
 pub mod adoption;
@@ -28,6 +29,7 @@ pub mod lease;
 pub mod lifecycle;
 pub mod ownership;
 pub mod pack;
+pub mod pause;
 pub mod pod;
 pub mod price_rise;
 pub mod problem;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// From the first time to the second; doubled each time.
-const FIRST_PAUSE: Duration = Duration::from_secs(300);
-/// The longest time between two.
-const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
-/// What has not come up for so long after its pause is forgotten, and told as if for the first time.
+use dovetail_core::pause::DoublingPause;
+
+/// Time between two reports of one line.
+const PAUSE: DoublingPause = DoublingPause { first: Duration::from_secs(300), longest: Duration::from_secs(3600) };
+/// Time since its last occurrence after which a line is forgotten once its pause is over; it is then reported as a new one.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 /// Most lines that are remembered.
 const MOST: usize = 20_000;
@@ -18,7 +18,8 @@ pub struct Repeats(BTreeMap<String, Reported>);
 
 #[derive(Debug)]
 struct Reported {
-    pause: Duration,
+    /// Number of reports in a row.
+    times: u32,
     until: Duration,
     seen: Duration,
 }
@@ -35,14 +36,14 @@ impl Repeats {
         let all: Vec<String> = what.into_iter().collect();
         let due = all.iter().any(|one| self.0.get(one).is_none_or(|one| one.is_due(now)));
         for one in all {
-            let known = self.0.entry(one).or_insert(Reported { pause: Duration::ZERO, until: now, seen: now });
+            let known = self.0.entry(one).or_insert(Reported { times: 0, until: now, seen: now });
             if now >= known.until.max(known.seen + FORGOTTEN) {
-                known.pause = Duration::ZERO;
+                known.times = 0;
             }
             known.seen = now;
             if due {
-                known.pause = (known.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
-                known.until = now + known.pause;
+                known.until = now + PAUSE.length_after(known.times);
+                known.times = known.times.saturating_add(1);
             }
         }
         due

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::CloudError;
+use dovetail_core::pause::DoublingPause;
 use dovetail_core::termination::InstanceObservation;
 use dovetail_core::termination::instance::Handle;
 use jiff::Timestamp;
@@ -29,8 +30,8 @@ use crate::context::refusals::is_said;
 
 mod ask;
 
-/// How long the first answer of its kind is good for, each further one twice as long, and the longest of all.
-const AGAIN: (Duration, Duration) = (Duration::from_millis(900), Duration::from_secs(5));
+/// Time that an answer is good for: the first of its kind, and those that repeat it.
+const GOOD_FOR: DoublingPause = DoublingPause { first: Duration::from_millis(900), longest: Duration::from_secs(5) };
 /// Pause between two calls; a tick of a second that comes a little early counts.
 const PAUSE: Duration = Duration::from_millis(900);
 /// First and longest pause before an end that EC2 refuses is asked for again. What has become of the instance is asked meanwhile.
@@ -87,8 +88,9 @@ pub struct InstanceAnswer {
 struct Known {
     seen: InstanceObservation,
     when: Duration,
-    good: Duration,
-    /// When it was asked, by the wall clock.
+    /// Answers in a row before it that were the same.
+    repeats: u32,
+    /// Time of the question by the wall clock.
     asked: Timestamp,
 }
 
@@ -144,8 +146,8 @@ impl Endings {
         if self.asking || early || now < self.not_before {
             return Vec::new();
         }
-        let fresh =
-            |handle: &Handle| self.answers.get(handle).is_some_and(|known| now.saturating_sub(known.when) < known.good);
+        let good = |known: &Known| now.saturating_sub(known.when) < GOOD_FOR.length_after(known.repeats);
+        let fresh = |handle: &Handle| self.answers.get(handle).is_some_and(good);
         let due: Vec<_> = self.wanted.keys().filter(|handle| !fresh(handle)).cloned().collect();
         // A question over the bound stays in `wanted`, and is due the next time.
         let (mut tokens, mut asks) = (0, Vec::new());
@@ -213,10 +215,10 @@ impl Endings {
     fn learn(&mut self, handle: &Handle, seen: InstanceObservation, asked: Timestamp, now: Duration) {
         // The same answer again is good for twice as long: 0.9 s, 1.8 s, 3.6 s, then 5 s. A new one is looked at soon.
         let before = self.answers.get(handle).filter(|known| known.seen == seen);
-        let good = before.map_or(AGAIN.0, |known| AGAIN.1.min(known.good * 2));
+        let repeats = before.map_or(0, |known| known.repeats.saturating_add(1));
         // From when it was asked: from the answer on, the tick of a second later would be a moment too early.
         let when = self.begun.unwrap_or(now);
-        self.answers.insert(handle.clone(), Known { seen, when, good, asked });
+        self.answers.insert(handle.clone(), Known { seen, when, repeats, asked });
     }
 
     /// Forgets an instance that nothing asks about any more.

@@ -9,14 +9,14 @@
 //!          └── nothing can have been launched ───────► withdrawn
 //! ```
 //!
-//! A refusal that says so (no capacity, no permission, a claim that the API server will not have) is no loss: those have
-//! bounds of their own ([`crate::launch_backoff`]).
+//! A clear refusal (no capacity, no permission, a claim that the API server does not accept) is no loss: those have bounds of
+//! their own ([`crate::launch_backoff`]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
-use super::{HOUR, pause};
+use super::{HOUR, PAUSE};
 
 /// Default bound on launches of one pool that may come to nothing within an hour: with spot capacity and slow joiners a few
 /// do where nothing is wrong.
@@ -126,7 +126,7 @@ impl Trials {
     fn lost(&mut self, claim: &str, now: Duration) {
         let own = self.trial.as_ref().is_some_and(|(trial, _)| trial == claim);
         if own || self.failures == 0 {
-            self.next = now + pause(self.failures);
+            self.next = now + PAUSE.length_after(self.failures);
             self.failures = self.failures.saturating_add(1);
             self.trial = None;
         }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{LONGEST_PAUSE, pause};
-use crate::clock::later;
+use super::PAUSE;
+use crate::clock::{later, signed};
 use crate::resources::Resources;
 
 /// Most workloads written down for a pool: those whose pauses end last.
@@ -133,12 +133,12 @@ impl UnusedLaunches {
         if self.failures(pool, class, workload) != launched_after {
             return None;
         }
-        let pause = pause(launched_after);
+        let pause = PAUSE.length_after(launched_after);
         let failing = Failing {
             class: class.to_owned(),
             workload: workload.to_owned(),
             failures: launched_after.saturating_add(1),
-            until: later(now, SignedDuration::try_from(pause).unwrap_or(SignedDuration::MAX)),
+            until: later(now, signed(pause)),
             why: why.chars().take(LONGEST_WHY).collect(),
         };
         let known = self.0.entry(pool.to_owned()).or_default();
@@ -238,7 +238,7 @@ impl UnusedLaunches {
         if self.0.get(pool).is_some_and(|known| known.version >= there.version) {
             return;
         }
-        let latest = later(now, SignedDuration::try_from(LONGEST_PAUSE).unwrap_or(SignedDuration::MAX));
+        let latest = later(now, signed(PAUSE.longest));
         there.workloads.truncate(MOST_WRITTEN);
         there.daemons.truncate(MOST_TYPES);
         there.workloads.iter_mut().for_each(|one| one.until = one.until.min(latest));

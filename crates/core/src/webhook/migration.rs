@@ -10,9 +10,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// First pause before refused objects are tried again, and the longest.
-const FIRST_PAUSE: Duration = Duration::from_secs(60);
-const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
+use crate::pause::DoublingPause;
+
+/// Pause before refused objects are tried again.
+const PAUSE: DoublingPause = DoublingPause { first: Duration::from_secs(60), longest: Duration::from_secs(3600) };
 
 /// An object as it was listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,8 +83,7 @@ impl Migration {
     pub fn refused(&mut self, why: &str, now: Duration) -> bool {
         let Some(one) = self.todo.pop_front() else { return false };
         self.refused.push(one);
-        let doubled = FIRST_PAUSE.saturating_mul(1 << self.failures.min(16));
-        self.until = now.saturating_add(doubled.min(LONGEST_PAUSE));
+        self.until = now.saturating_add(PAUSE.length_after(self.failures));
         self.reported.replace(why.to_owned()).as_deref() != Some(why)
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use dovetail_api::names::labels::{CAPACITY_TYPE, SPOT};
 use dovetail_api::names::tags;
 use dovetail_api::v1::{EC2NodeClass, EC2NodeClassStatus};
+use dovetail_core::pause::DoublingPause;
 use futures::future::try_join_all;
 use kube::ResourceExt;
 
@@ -26,10 +27,10 @@ use crate::resolve::family_of;
 use crate::user_data::{self, Inputs};
 
 const CALL: &str = "CreateFleet";
-/// How often one CreateFleet is sent at most, always with the same token and parameters.
+/// Most times that one CreateFleet is sent, always with the same token and parameters.
 const ATTEMPTS: u32 = 4;
-/// Pause before the first repetition; doubled each time.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Pause before a repetition.
+const PAUSE: DoublingPause = DoublingPause { first: Duration::from_millis(500), longest: Duration::from_secs(2) };
 /// A pod that runs enclaves asks for it.
 const ENCLAVE: &str = "eks.amazonaws.com/nitro-sandbox";
 
@@ -255,7 +256,7 @@ impl Ec2Cloud {
     }
 }
 
-/// What a launch takes of each subnet that it may use, at least.
+/// Least number of addresses that a launch takes of each subnet that it may use.
 fn predicted(selection: &LaunchSelection, subnets: &BTreeMap<String, String>) -> Vec<(String, i64)> {
     let fewest = fewest_pods_by_zone(selection);
     subnets.iter().map(|(zone, subnet)| (subnet.clone(), fewest.get(zone).copied().unwrap_or(0))).collect()
@@ -263,7 +264,7 @@ fn predicted(selection: &LaunchSelection, subnets: &BTreeMap<String, String>) ->
 
 /// Longer each time, and not at once for all launches that were throttled together.
 fn pause(spread: u64, attempt: u32) -> Duration {
-    PAUSE * 2_u32.saturating_pow(attempt - 1) + Duration::from_millis(spread % 500)
+    PAUSE.length_of_nth(attempt) + Duration::from_millis(spread % 500)
 }
 
 /// `1.46.0` of `bottlerocket-aws-k8s-1.33-x86_64-v1.46.0-abcdef`.

@@ -7,17 +7,19 @@ mod witness;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use dovetail_api::names::{annotations, labels};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::later;
+use crate::clock::{later, signed};
 use crate::cluster_state::{ClaimEntry, ClusterState, NodeEntry, Snapshot};
 use crate::instance_type::InstanceType;
 use crate::launch_limits::MOST_CHANGES;
 use crate::lifecycle::claim::from_quantities;
+use crate::pause::DoublingPause;
 use crate::resources::Resources;
 
 pub use witness::DoubtedNode;
@@ -25,11 +27,10 @@ use witness::{Witness, at_least, believed, remember};
 
 /// Most instance types remembered for one class, the latest.
 const MOST: usize = 128;
-/// How long it counts after a node has shown it for the first time; doubled each time that it is seen again after that, as
-/// the node may have been an odd one.
-const HOLDS: SignedDuration = SignedDuration::from_hours(1);
-/// The longest that it counts.
-const LONGEST: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// Time that an observation counts after a node has shown it for the first time; doubled with each later sighting, as the
+/// first node may have been an odd one.
+const HOLDS: DoublingPause =
+    DoublingPause { first: Duration::from_secs(3600), longest: Duration::from_secs(7 * 24 * 3600) };
 
 /// The resources that nodes of one instance type have for pods.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,8 +115,8 @@ impl Observed {
             let least = one.has.find(name).map_or(amount, |least| least.min(amount));
             one.has.set(name.to_owned(), least);
         }
-        let holds = HOLDS.saturating_mul(1 << (one.times.clamp(1, 10) - 1)).min(LONGEST);
-        // Written again only where that says something new.
+        let holds = signed(HOLDS.length_of_nth(one.times));
+        // Written again only if that says something new.
         if anew || later(now, holds / 2) > one.until {
             one.until = later(now, holds);
         }
@@ -147,7 +148,7 @@ impl Observed {
         }
         let over = there.types.len().saturating_sub(MOST);
         there.types.drain(..over);
-        there.types.iter_mut().for_each(|one| one.until = one.until.min(later(now, LONGEST)));
+        there.types.iter_mut().for_each(|one| one.until = one.until.min(later(now, signed(HOLDS.longest))));
         there.since = there.since.map(|since| since.min(now));
         self.0.insert(class.to_owned(), there);
     }

@@ -1,5 +1,5 @@
-//! Nodes that kube-scheduler refuses for pods that we believe fit there: after the second refusal such pods are planned
-//! elsewhere for ten minutes, and for twice as long each time (docs/decisions/038). `verdicts` has what it says of all nodes.
+//! Nodes that kube-scheduler refuses for pods that we believe fit there: after the second refusal such pods are planned elsewhere
+//! for ten minutes, and for twice as long each time (docs/decisions/038). `verdicts` has its refusals of all nodes.
 //!
 //! kube-scheduler does not say which node it refused. A place is refused when its time is over (decision 022), the node is
 //! ready, and the pod is still marked Unschedulable. Where nothing was heard of kube-scheduler meanwhile, it may only not

@@ -8,12 +8,13 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::question::Moved;
 use super::{DisruptionCommand, WantedRemoval};
-use crate::clock::later;
+use crate::clock::{later, signed};
 use crate::cluster_state::{Moment, Snapshot, moved_as};
 use crate::disruption::allowed;
 use crate::disruption::emptiness::PoolNodeTotals;
 use crate::disruption::machines::machines;
 use crate::lifecycle::ClaimStage;
+use crate::pause::DoublingPause;
 
 /// Timeout of a command's replacements to be initialized (core spec 5.8).
 const REPLACEMENT_TIME: SignedDuration = SignedDuration::from_mins(10);
@@ -23,11 +24,9 @@ const BUDGET_TIME: SignedDuration = SignedDuration::from_mins(10);
 const ASKED_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 /// Timeout of a removal that the API server does not show.
 const REMOVAL_TIME: SignedDuration = SignedDuration::from_secs(60);
-/// A pool whose replacement has failed is left alone for this, then for twice as long, and so on.
-const FIRST_PAUSE: SignedDuration = SignedDuration::from_mins(5);
-/// Up to this.
-const LONGEST_PAUSE: SignedDuration = SignedDuration::from_hours(1);
-/// For so long a move that was to save money is remembered.
+/// Time that a pool whose replacement has failed is left alone.
+const PAUSE: DoublingPause = DoublingPause { first: Duration::from_secs(300), longest: Duration::from_secs(3600) };
+/// Minimum time for which a move that was to save money is remembered.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
 
 /// Phase of a command.
@@ -84,7 +83,7 @@ pub enum Ended {
 #[derive(Clone, Debug)]
 struct Pause {
     until: Timestamp,
-    length: SignedDuration,
+    failures: u32,
     why: String,
 }
 
@@ -195,14 +194,16 @@ impl Queue {
             return CommandStep::End(command, Ended::Done);
         }
         let pools: BTreeSet<&String> = command.wanted.claims.iter().map(|claim| &claim.pool).collect();
-        let mut longest = FIRST_PAUSE;
+        let mut longest = Duration::ZERO;
         for pool in pools {
-            let length = self.paused.get(pool).map_or(FIRST_PAUSE, |pause| (pause.length * 2).min(LONGEST_PAUSE));
-            let pause = Pause { until: later(now, length), length, why: why.clone() };
+            let earlier = self.paused.get(pool).map_or(0, |pause| pause.failures);
+            let length = PAUSE.length_after(earlier);
+            let pause =
+                Pause { until: later(now, signed(length)), failures: earlier.saturating_add(1), why: why.clone() };
             self.paused.insert(pool.clone(), pause);
             longest = longest.max(length);
         }
-        CommandStep::End(command, Ended::Undone(why, longest))
+        CommandStep::End(command, Ended::Undone(why, signed(longest)))
     }
 
     fn forget(&mut self, snapshot: &Snapshot, now: Timestamp) {
@@ -215,7 +216,7 @@ impl Queue {
         }
         self.price_moves.retain(|(time, _)| now.duration_since(*time) < REMEMBERED);
         // A failure that follows soon takes a while to show itself.
-        let lately = |pause: &Pause| now < later(pause.until, LONGEST_PAUSE);
+        let lately = |pause: &Pause| now < later(pause.until, signed(PAUSE.longest));
         self.paused.retain(|pool, pause| snapshot.pools.contains_key(pool) && lately(pause));
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use dovetail_api::names::conditions::CAPACITY_RESERVATIONS_READY;
 use dovetail_api::v1::{AmiSelectorTerm, EC2NodeClass, EC2NodeClassStatus, NodeClaim, NodePool, is_true};
@@ -12,19 +13,19 @@ use super::checks::{Subject, instance_of, settled};
 use super::offered::{ImagesByType, Missed, OffersAtLook};
 use super::{Drift, DriftMark, DriftReason, Gates, HashStamp, Networks, Orders, Unpinned};
 use crate::Requirements;
+use crate::clock::{later, signed};
 use crate::cluster_state::{Snapshot, WatchedKind};
 use crate::disruption::look::OffersByClass;
 use crate::disruption::machines::NodeAndClaim;
 use crate::lifecycle::{claim::packing_requirement, hash};
+use crate::pause::DoublingPause;
 use crate::validity;
 
 /// Longest time between two checks of a claim, however little changes (core spec 5.6).
 const AGAIN: SignedDuration = SignedDuration::from_secs(60);
-/// A claim that could not be stamped is tried again after so long, then after twice that, and so on.
-const STAMP_PAUSE: SignedDuration = SignedDuration::from_secs(10);
-/// The longest of these pauses.
-const LONGEST_PAUSE: SignedDuration = SignedDuration::from_mins(10);
-/// How many claims are stamped at a look.
+/// Pause before a claim that could not be stamped is tried again.
+const STAMP_PAUSE: DoublingPause = DoublingPause { first: Duration::from_secs(10), longest: Duration::from_secs(600) };
+/// Largest number of claims that are stamped at a look.
 const MOST_STAMPS: usize = 100;
 
 /// A pool as drift reads it.
@@ -242,8 +243,8 @@ fn may_stamp(stamped: &mut BTreeMap<String, (u32, Timestamp)>, uid: &str, now: T
     if next > now {
         return false;
     }
-    let pause = STAMP_PAUSE.saturating_mul(1 << tries.min(10)).min(LONGEST_PAUSE);
-    stamped.insert(uid.to_owned(), (tries + 1, now.checked_add(pause).unwrap_or(Timestamp::MAX)));
+    let pause = signed(STAMP_PAUSE.length_after(tries));
+    stamped.insert(uid.to_owned(), (tries + 1, later(now, pause)));
     true
 }
 

@@ -6,11 +6,12 @@
 //! fault that makes all replacements bad replaces nobody.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Drift, UnreplacedNode};
-use crate::clock::later;
+use crate::clock::{later, signed};
 use crate::cluster_state::PodEntry;
 use crate::disruption::emptiness::PoolNodeTotals;
 use crate::disruption::look::{DisruptedClaim, DisruptionCause, Look, disrupted};
@@ -18,12 +19,13 @@ use crate::disruption::machines::NodeAndClaim;
 use crate::disruption::pools::{DisruptionPool, Observing};
 use crate::disruption::{Blocked, RemovalReason, allowed, blocked};
 use crate::interruption::LONGEST_PLACE_WAIT;
+use crate::pause::DoublingPause;
 use crate::termination::SuccessorPlace;
 use crate::termination::places::WITHOUT_A_PLACE;
 
-/// The first pause of a pool whose node could not be replaced, and the longest.
-const PAUSES: (SignedDuration, SignedDuration) = (SignedDuration::from_mins(2), SignedDuration::from_hours(1));
-/// So many of a pool may be replaced together, or a tenth of it where that is more, whatever budgets allow.
+/// Pause of a pool whose node could not be replaced.
+const PAUSE: DoublingPause = DoublingPause { first: Duration::from_secs(120), longest: Duration::from_secs(3600) };
+/// Number of a pool's nodes that may be replaced together, or a tenth of the pool where that is more, whatever budgets allow.
 const TOGETHER: usize = 10;
 
 /// Number of a pool's drifted nodes for which each look finds and reports the reason that holds them, whether there is room or
@@ -93,7 +95,7 @@ impl Replacements {
         if pause.until > now {
             return pause.until.duration_since(now);
         }
-        let length = PAUSES.0.saturating_mul(1 << pause.failures.min(10)).min(PAUSES.1);
+        let length = signed(PAUSE.length_after(pause.failures));
         *pause = Pause { failures: pause.failures + 1, until: later(now, length) };
         length
     }

@@ -4,16 +4,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use dovetail_core::pause::DoublingPause;
 use tokio::time::Instant;
 
 use super::state::ClassId;
 use crate::cluster::cache::Key;
 
-/// kube-scheduler's `podInitialBackoffSeconds`.
-const FIRST_BACKOFF: Duration = Duration::from_secs(1);
-/// kube-scheduler's `podMaxBackoffSeconds`.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
-/// After which an unschedulable pod is tried again whatever happens (`podMaxInUnschedulablePodsDuration`).
+/// kube-scheduler's `podInitialBackoffSeconds` and `podMaxBackoffSeconds`.
+const BACKOFF: DoublingPause = DoublingPause { first: Duration::from_secs(1), longest: Duration::from_secs(10) };
+/// Time after which an unschedulable pod is tried again whatever happens (`podMaxInUnschedulablePodsDuration`).
 pub(crate) const FLUSH_AFTER: Duration = Duration::from_secs(300);
 
 /// A pod without a node.
@@ -91,7 +90,7 @@ impl SchedulingQueue {
         Some(key)
     }
 
-    /// When the next pod can be tried, if one can.
+    /// Time at which the next pod can be tried, if one can.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
         if self.active.is_empty() { self.backoff.first().map(|(at, _, _)| *at) } else { Some(now) }
     }
@@ -130,7 +129,7 @@ impl SchedulingQueue {
         }
     }
 
-    /// Whether some pod waits for a change.
+    /// True if some pod waits for a change.
     pub(crate) fn has_unschedulable(&self) -> bool {
         !self.unschedulable.is_empty()
     }
@@ -179,7 +178,7 @@ impl SchedulingQueue {
 
 /// 1 s after the first attempt, doubled with each, 10 s at most.
 fn backoff(attempts: u32) -> Duration {
-    (FIRST_BACKOFF * 2u32.saturating_pow(attempts.saturating_sub(1).min(10))).min(LONGEST_BACKOFF)
+    BACKOFF.length_of_nth(attempts)
 }
 
 #[cfg(test)]
