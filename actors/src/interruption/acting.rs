@@ -9,7 +9,7 @@ use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
 use dovetail_core::interruption::{InterruptionKind, InterruptionNotice};
 use kube::ResourceExt;
 
-use super::{Due, Interruption, MOST_REMEMBERED};
+use super::{Due, Interruption};
 use crate::context::traces;
 use crate::messages::{ClaimRef, Interrupted, MarkDeleting, PackNow, Refused, ReservationTakenBack, TraceContext};
 use crate::settings::{Interruptions, Rebalance};
@@ -85,9 +85,7 @@ impl Interruption {
             // Otherwise it comes again.
             if all {
                 actor.remember(&event);
-                uids.iter().for_each(|uid| drop(actor.said.remove(uid)));
-            } else if actor.said.len() > MOST_REMEMBERED {
-                actor.said.clear();
+                uids.iter().for_each(|uid| actor.said.gone(uid));
             }
             let receipts = Some(receipt).filter(|receipt| all && !receipt.is_empty());
             actor.delete(&queue_url, receipts.into_iter().collect(), ctx);
@@ -107,9 +105,7 @@ impl Interruption {
         // A recommendation has been told, and ends nothing.
         let news = (due.event.clone(), notice.kind);
         let uid = claim.claim.uid().unwrap_or_default();
-        if notice.kind != InterruptionKind::RebalanceRecommendation
-            && self.said.insert(uid, news.clone()).as_ref() != Some(&news)
-        {
+        if notice.kind != InterruptionKind::RebalanceRecommendation && self.said.is_news(uid, news) {
             self.tell_interrupted(due, &node_claim);
         }
         let claim = ClaimRef { name: node_claim, uid: claim.claim.uid().unwrap_or_default() };

@@ -23,6 +23,7 @@ use actix::prelude::*;
 use dovetail_cloud::{Cloud, CloudError, QueueMessage};
 use dovetail_core::cluster_state::ClaimEntry;
 use dovetail_core::interruption::{Announcement, InterruptionKind, InterruptionNotice, Rebalancing};
+use dovetail_core::say_once::SayOnce;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 
@@ -79,7 +80,7 @@ pub struct Interruption {
     /// Ids of events of which what they announce is being written.
     writing: BTreeSet<String>,
     /// Last report about each claim that is taken away, by its uid: a message that could not be written comes again without news.
-    said: BTreeMap<String, (String, InterruptionKind)>,
+    said: SayOnce<String, (String, InterruptionKind)>,
     /// Time of the last report of each reason to ignore a message, and the number of messages since.
     reported: BTreeMap<&'static str, (Option<Duration>, u64)>,
     /// Messages to be deleted.
@@ -135,7 +136,7 @@ impl Interruption {
             unwritten: 0,
             remembered: Default::default(),
             writing: BTreeSet::new(),
-            said: BTreeMap::new(),
+            said: SayOnce::with_bound(MOST_REMEMBERED),
             reported: BTreeMap::new(),
             deletions: deletion::Deletions::default(),
             unknown: unknown::UnknownInstances::default(),

@@ -10,6 +10,7 @@ use dovetail_api::v1::NodePool;
 use dovetail_cloud::CloudError;
 use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::interruption::unheard;
+use dovetail_core::say_once::SayOnce;
 use kube::ResourceExt;
 
 use super::{Interruption, condition};
@@ -47,9 +48,9 @@ pub(super) struct UnheardSpot {
     /// Time of the first read, or of the first one after failures. Monotonic.
     heard: Option<Duration>,
     /// Errors that the log has named, by their names; nothing stands for a queue that is not set.
-    logged: BTreeSet<String>,
+    logged: SayOnce<String>,
     /// Time of the last report at each object, by the object's name, which is empty for the Pod, and the error's name.
-    reported: BTreeMap<(String, String), Duration>,
+    reported: SayOnce<(String, String)>,
     /// Pools whose condition is being written, and whether it was to be written otherwise meanwhile.
     writing: BTreeMap<String, bool>,
     next: Option<SpawnHandle>,
@@ -77,12 +78,11 @@ impl UnheardSpot {
 
     /// True if it is to be reported at an object now: each error once, and a lost queue again after an hour.
     fn is_due(&mut self, object: &str, code: &str, now: Duration) -> bool {
-        let (key, again) = ((object.to_owned(), code.to_owned()), !code.is_empty());
-        let due = self.reported.get(&key).is_none_or(|reported| again && now.saturating_sub(*reported) >= SAID_AGAIN);
-        if due {
-            self.reported.insert(key, now);
+        let key = (object.to_owned(), code.to_owned());
+        match code.is_empty() {
+            true => self.reported.is_news(key, ()),
+            false => self.reported.is_due(key, (), now, SAID_AGAIN),
         }
-        due
     }
 }
 
@@ -112,7 +112,7 @@ impl Interruption {
         (self.unheard.failing, self.unheard.heard) = (None, Some(self.env.now()));
         let reported = std::mem::take(&mut self.unheard.reported).into_keys().map(|(object, _)| object).collect();
         self.unheard.nodes = 0;
-        self.unheard.logged.clear();
+        self.unheard.logged = SayOnce::default();
         let lost = self.unheard.lost.take().is_some();
         if let Some(next) = self.unheard.next.take() {
             ctx.cancel_future(next);
@@ -197,7 +197,7 @@ impl Interruption {
             self.record_at_own_pod(snapshot, |pod| Record::warning(pod, NOT_HEARD, &*message));
         }
         // A queue that is not set is nobody's mistake where no spot is used.
-        if (lost.is_some() || !found.pools.is_empty()) && self.unheard.logged.insert(code.clone()) {
+        if (lost.is_some() || !found.pools.is_empty()) && self.unheard.logged.is_news(code.clone(), ()) {
             let (nodes, pools) = (found.nodes, Names::first(NAMES_LISTED, found.pools));
             self.env.emit(LogEvent::SpotUnheard { nodes, pools, code, error: why.to_owned() });
         }

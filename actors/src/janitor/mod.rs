@@ -15,6 +15,7 @@ use dovetail_cloud::Cloud;
 use dovetail_core::collection::{ClassOrphans, CollectionNotice, CollectionVerdict, Collector};
 use dovetail_core::disruption::RemovalReason;
 use dovetail_core::lifecycle;
+use dovetail_core::say_once::SayOnce;
 
 use crate::context::env::Env;
 use crate::janitor::collect::{CollectionPass, GarbageCollection};
@@ -63,7 +64,7 @@ pub struct Janitor {
     collector: Collector,
     class_orphans: ClassOrphans,
     /// Time and size of the last report, by reason.
-    reported: BTreeMap<&'static str, (Duration, usize)>,
+    reported: SayOnce<&'static str, usize>,
     counts: BTreeMap<&'static str, u64>,
     /// Instances that neither a NodeClaim nor a Node has, as they were listed last.
     unclaimed: Vec<UnclaimedInstances>,
@@ -80,7 +81,7 @@ impl Janitor {
             rng,
             collector: Collector::new(),
             class_orphans: ClassOrphans::default(),
-            reported: BTreeMap::new(),
+            reported: SayOnce::default(),
             counts: BTreeMap::new(),
             unclaimed: Vec::new(),
         }
@@ -162,7 +163,7 @@ impl Janitor {
             self.notice(notice, found);
         }
         let current: Vec<&str> = verdict.notices.iter().map(reason).collect();
-        self.reported.retain(|reason, _| current.contains(reason) || ["release_invalid", REFUSED].contains(reason));
+        self.reported.retain(|reason| current.contains(reason) || ["release_invalid", REFUSED].contains(reason));
         self.act(verdict, ctx);
     }
 
@@ -252,13 +253,7 @@ impl Janitor {
     }
 
     fn is_news(&mut self, reason: &'static str, count: usize) -> bool {
-        let now = self.env.now();
-        let before = self.reported.get(reason).filter(|(when, _)| now.saturating_sub(*when) < REPEAT_INTERVAL);
-        if before.is_some_and(|(_, said)| *said == count) {
-            return false;
-        }
-        self.reported.insert(reason, (now, count));
-        true
+        self.reported.is_due(reason, count, self.env.now(), REPEAT_INTERVAL)
     }
 
     /// Launch templates and instance profiles that nothing uses any more.

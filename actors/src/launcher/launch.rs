@@ -4,7 +4,6 @@
 
 mod calls;
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use dovetail_core::lifecycle::protocol::{
     ApiFailure, Claimed, Input, LaunchCallResult, LaunchStep, Pause, Protocol, takes_instance,
 };
 use dovetail_core::ownership::OwnershipMarks;
+use dovetail_core::say_once::SayOnce;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use tokio::sync::Notify;
@@ -142,7 +142,7 @@ struct Work<'a> {
     calls: Backoff,
     attempts: Backoff,
     /// Reports made about instances and tokens that are not the claim's.
-    said: BTreeSet<String>,
+    said: SayOnce<String>,
 }
 
 impl<'a> Work<'a> {
@@ -162,7 +162,7 @@ impl<'a> Work<'a> {
             price: 0.0,
             calls: Backoff::cloud(rng),
             attempts,
-            said: BTreeSet::new(),
+            said: SayOnce::default(),
         }
     }
 

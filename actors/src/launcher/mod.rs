@@ -32,6 +32,7 @@ use dovetail_core::launch_backoff::{ClosedPool, Demand, LaunchBackoff, LaunchOut
 use dovetail_core::launch_limits::{LaunchLimits, PoolAndClass};
 use dovetail_core::lifecycle::{self, ClaimStage, Creations};
 use dovetail_core::ownership::{has_foreign_token, token_on};
+use dovetail_core::say_once::SayOnce;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use tokio::sync::Notify;
@@ -41,8 +42,7 @@ use crate::context::backoff::Backoff;
 use crate::context::brakes::repeats::Repeats;
 use crate::context::env::Env;
 use crate::kube::calls::Calls;
-use crate::launcher::facts::origin;
-use crate::launcher::launch::LaunchEnd;
+use crate::launcher::{facts::origin, launch::LaunchEnd};
 use crate::links::{ToCatalogue, ToClusterWatcher, ToOwner, ToPacker, ToRecorder};
 use crate::messages::{
     ClaimChanged, ClaimGone, LaunchClaims, LaunchFails, LaunchOrder, LauncherState, Observe, PackNow, TraceContext,
@@ -106,7 +106,7 @@ pub struct Launcher {
     /// $/h of claims that are being launched, by name, where a ceiling asks for it.
     committed: BTreeMap<String, f64>,
     /// Time of the last LaunchHeld line, by pool and reason. Monotonic.
-    reported: BTreeMap<(String, &'static str), Duration>,
+    reported: SayOnce<(String, &'static str)>,
     held: u64,
     /// Orders that wait, by the claim's name.
     waiting: BTreeMap<String, Held>,
@@ -178,7 +178,7 @@ impl Launcher {
             limits: LaunchLimits::new(env.settings.ceilings).with_bound(env.settings.futile),
             begun: false,
             committed: BTreeMap::new(),
-            reported: BTreeMap::new(),
+            reported: SayOnce::default(),
             failures: Arc::default(),
             held: 0,
             waiting: BTreeMap::new(),

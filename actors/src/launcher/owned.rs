@@ -1,12 +1,12 @@
 //! Ownership of the instances that a launch has made or found, and launch tokens that are not the claim's own.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dovetail_api::names::annotations;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::Instance;
 use dovetail_core::ownership::{OwnershipMarks, has_foreign_token};
+use dovetail_core::say_once::SayOnce;
 use kube::ResourceExt;
 
 use crate::launcher::launch::Launching;
@@ -17,7 +17,7 @@ use crate::telemetry::log_event::LogEvent;
 impl Launching {
     /// True if an instance that was found is the claim's, by its tags; then it need not be looked up again. If it is not, that is
     /// reported, unless it was `said` before, as a launch looks every two seconds.
-    pub fn is_own(&self, claim: &NodeClaim, found: &Instance, said: &mut BTreeSet<String>) -> bool {
+    pub fn is_own(&self, claim: &NodeClaim, found: &Instance, said: &mut SayOnce<String>) -> bool {
         let cluster = self.env.cluster(&*self.links.cloud);
         let marks = OwnershipMarks::new(&cluster, &found.tags, &found.private_dns_name);
         match marks.is_of(claim) {
@@ -29,7 +29,7 @@ impl Launching {
                 let (node_claim, instance) = (claim.name_any(), found.id.clone());
                 let (reason, error) = (why.reason().to_owned(), why.to_string());
                 // By the reason too: that an instance is not the claim's for another reason is news.
-                if !said.insert(format!("{instance} {error}")) {
+                if !said.is_news(format!("{instance} {error}"), ()) {
                     return false;
                 }
                 self.env.emit_in(LogEvent::InstanceNotOwned { node_claim, instance, reason, error }, self.trace);
@@ -39,12 +39,12 @@ impl Launching {
     }
 
     /// Tells of a launch token that is another claim's, unless it was `said`: nothing is adopted by it.
-    pub fn tell_foreign_token(&self, claim: &NodeClaim, said: &mut BTreeSet<String>) {
+    pub fn tell_foreign_token(&self, claim: &NodeClaim, said: &mut SayOnce<String>) {
         let Some(token) = claim.annotations().get(annotations::LAUNCH_TOKEN).filter(|_| has_foreign_token(claim))
         else {
             return;
         };
-        if !said.insert(token.clone()) {
+        if !said.is_news(token.clone(), ()) {
             return;
         }
         let message = format!("Launch token {token} is not made from this NodeClaim's uid, and is ignored");

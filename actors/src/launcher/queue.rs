@@ -211,9 +211,7 @@ impl Launcher {
         self.held += 1;
         self.committed.remove(&name);
         self.refusals.withdrawn(&name);
-        let key = (node_pool.clone(), wait.reason());
-        if self.reported.get(&key).is_none_or(|when| now.saturating_sub(*when) >= REPEAT_INTERVAL) {
-            self.reported.insert(key, now);
+        if self.reported.is_due((node_pool.clone(), wait.reason()), (), now, REPEAT_INTERVAL) {
             let (reason, message) = (wait.reason().to_owned(), wait.to_string());
             self.say_pool_held(&order.claim, wait);
             self.env.emit_in(LogEvent::LaunchHeld { node_pool, reason, message }, trace);

@@ -102,11 +102,9 @@ impl Launcher {
     }
 
     fn tell_held(&mut self, node_pool: &str, cause: BackoffCause, trace: TraceContext) {
-        let (key, now) = ((node_pool.to_owned(), cause.name()), self.env.now());
-        if self.reported.get(&key).is_some_and(|when| now.saturating_sub(*when) < REPEAT_INTERVAL) {
+        if !self.reported.is_due((node_pool.to_owned(), cause.name()), (), self.env.now(), REPEAT_INTERVAL) {
             return;
         }
-        self.reported.insert(key, now);
         let (node_pool, reason) = (node_pool.to_owned(), cause.name().to_owned());
         let message = format!("{cause}; one at a time is tried, after growing pauses");
         self.env.emit_in(LogEvent::LaunchHeld { node_pool, reason, message }, trace);

@@ -70,7 +70,7 @@ impl NodeClassActor {
         let message = format!("Waiting on NodeClaim termination for {node_claims}");
         self.env.post(&self.recorder, Record::normal(object::class(class), "WaitingOnNodeClaimTermination", &*message));
         let news = (false, "being deleted".to_owned());
-        if self.reported.insert(format!("class/{node_class}"), news.clone()) != Some(news) {
+        if self.reported.is_news(format!("class/{node_class}"), news) {
             self.env.emit(LogEvent::NodeClassWaits { node_class, node_claims });
         }
     }

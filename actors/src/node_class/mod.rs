@@ -20,6 +20,7 @@ use dovetail_api::v1::{EC2NodeClass, NodePool, condition, is_true};
 use dovetail_cloud::CloudNodeClasses;
 use dovetail_core::adoption::AdoptionChange;
 use dovetail_core::cluster_state::{WatchedKind, is_older};
+use dovetail_core::say_once::SayOnce;
 use kube::ResourceExt;
 
 use crate::context::alarms::{Alarmed, Alarms};
@@ -54,7 +55,7 @@ pub struct NodeClassActor {
     brakes: Brakes,
     /// Alarms for the next check of objects, one for each.
     alarms: Alarms,
-    reported: BTreeMap<String, (bool, String)>,
+    reported: SayOnce<String, (bool, String)>,
     /// Changes of pools taken over from Karpenter, until they are written and reported.
     adoptions: BTreeMap<String, AdoptionChange>,
     /// Pools and classes that cannot be read, by kind and name, with uid and reason.
@@ -84,7 +85,7 @@ impl NodeClassActor {
             busy: BTreeSet::new(),
             brakes: Brakes::default(),
             alarms: Alarms::default(),
-            reported: BTreeMap::new(),
+            reported: SayOnce::default(),
             adoptions: BTreeMap::new(),
             unread: BTreeMap::new(),
             skew: 0,
@@ -180,7 +181,7 @@ impl Handler<Observe> for NodeClassActor {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        let ready = |name: &String| self.reported.get(name).is_some_and(|(ready, _)| *ready);
+        let ready = |name: &String| self.reported.last_said(name).is_some_and(|(ready, _)| *ready);
         let classes = self.classes.keys().map(|name| (name.clone(), ready(&format!("class/{name}"))));
         let pools = self.pools.keys().map(|name| (name.clone(), ready(&format!("pool/{name}"))));
         let unreadable = self.unread.keys().map(|(kind, name)| format!("{}/{name}", kind.resource())).collect();
@@ -195,7 +196,7 @@ impl NodeClassActor {
     fn forget_class(&mut self, name: &str) {
         self.classes.remove(name);
         self.resolved.remove(name);
-        self.reported.remove(&format!("class/{name}"));
+        self.reported.gone(&format!("class/{name}"));
         self.brakes.forget(&format!("class/{name}"));
     }
 
@@ -205,7 +206,7 @@ impl NodeClassActor {
         self.adoptions.remove(name);
         self.brakes.forget(&format!("pool/{name}"));
         for what in ["pool", "complaints"] {
-            self.reported.remove(&format!("{what}/{name}"));
+            self.reported.gone(&format!("{what}/{name}"));
         }
     }
 
@@ -324,8 +325,7 @@ impl NodeClassActor {
             .filter(|one| one.status != TRUE && ![READY, ANNOTATIONS_KNOWN].contains(&one.type_.as_str()));
         let each: Vec<_> = wrong.map(|one| format!("{} ({})", one.reason, one.message)).collect();
         let why = each.join(", ");
-        let news = (ready, why.clone());
-        if self.reported.insert(format!("class/{node_class}"), news.clone()) != Some(news) {
+        if self.reported.is_news(format!("class/{node_class}"), (ready, why.clone())) {
             self.env.emit(LogEvent::NodeClass { node_class, ready, why });
         }
     }
@@ -334,8 +334,7 @@ impl NodeClassActor {
         let conditions = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let (ready, node_pool) = (is_true(conditions, READY), pool.name_any());
         let why = condition(conditions, READY).map(|ready| ready.message.clone()).unwrap_or_default();
-        let news = (ready, why.clone());
-        if self.reported.insert(format!("pool/{node_pool}"), news.clone()) != Some(news) {
+        if self.reported.is_news(format!("pool/{node_pool}"), (ready, why.clone())) {
             self.env.emit(LogEvent::NodePool { node_pool, ready, why });
         }
         self.report_complaints(pool);
@@ -345,7 +344,7 @@ impl NodeClassActor {
     fn report_complaints(&mut self, pool: &NodePool) {
         let complaints = pools::complaints(pool);
         let news = (complaints.is_empty(), format!("{complaints:?}"));
-        if self.reported.insert(format!("complaints/{}", pool.name_any()), news.clone()) == Some(news) {
+        if !self.reported.is_news(format!("complaints/{}", pool.name_any()), news) {
             return;
         }
         for (reason, message) in complaints {

@@ -1,9 +1,9 @@
 //! Tells of objects that cannot be read: each once, at ERROR, and by an event on the object itself.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dovetail_core::cluster_state::Unreadable;
+use dovetail_core::say_once::SayOnce;
 
 use crate::context::env::Env;
 use crate::messages::{Record, reference};
@@ -20,25 +20,27 @@ const WINDOW: Duration = Duration::from_secs(60);
 const MOST_REMEMBERED: usize = 10_000;
 
 /// Memory of the reports about unreadable objects.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Reports {
     /// Reason for each object that was named, by uid.
-    named: BTreeMap<String, String>,
+    named: SayOnce<String, String>,
     /// Start of the window, and the number of objects named in it.
     window: (Duration, usize),
+}
+
+impl Default for Reports {
+    fn default() -> Self {
+        Self { named: SayOnce::with_bound(MOST_REMEMBERED), window: (Duration::ZERO, 0) }
+    }
 }
 
 impl Reports {
     /// Names an object in the log, unless that has been done. Answers whether it is news.
     pub fn note(&mut self, env: &Env, object: &Unreadable) -> bool {
         let uid = object.metadata.uid.clone().unwrap_or_else(|| object.full_name());
-        if self.named.get(&uid) == Some(&object.why) {
+        if !self.named.is_news(uid, object.why.clone()) {
             return false;
         }
-        if self.named.len() >= MOST_REMEMBERED {
-            self.named.clear();
-        }
-        self.named.insert(uid, object.why.clone());
         let now = env.now();
         if now.saturating_sub(self.window.0) >= WINDOW {
             self.window = (now, 0);

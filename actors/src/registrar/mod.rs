@@ -20,6 +20,7 @@ use dovetail_cloud::CloudInstances;
 use dovetail_core::cluster_state::{NominationTarget, is_older};
 use dovetail_core::lifecycle::nodeless::Nodeless;
 use dovetail_core::lifecycle::{self, ClaimStage};
+use dovetail_core::say_once::SayOnce;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Resource, ResourceExt};
 
@@ -78,7 +79,7 @@ pub struct Registrar {
     /// Alarms for the next check of claims after a failed write, by name.
     alarms: Alarms,
     /// Claims, by uid, of which it was told that they are given up, and that are there yet.
-    gave_up: BTreeSet<String>,
+    gave_up: SayOnce<String>,
     /// Pods that each target waits for, how many it got, and the plan's trace.
     plans: BTreeMap<NominationTarget, PlanState>,
     /// Pods that are nominated to their nodes.
@@ -106,7 +107,7 @@ impl Registrar {
             again: BTreeSet::new(),
             refused: Brakes::default(),
             alarms: Alarms::default(),
-            gave_up: BTreeSet::new(),
+            gave_up: SayOnce::default(),
             plans: BTreeMap::new(),
             kept: KeptPlaces::default(),
             passed: BTreeMap::new(),
@@ -160,7 +161,7 @@ impl Handler<ClaimGone> for Registrar {
             }
             self.instances.forget(&claim);
             self.refused.forget(uid_of(&claim));
-            self.gave_up.remove(uid_of(&claim));
+            self.gave_up.gone(uid_of(&claim));
         }
         self.nodeless.ends(&gone.name);
         self.again.remove(&gone.name);

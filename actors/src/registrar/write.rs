@@ -165,7 +165,7 @@ impl Registrar {
         }
         self.busy.insert(name.clone());
         // If its deletion is refused, this repeats without another report.
-        if self.gave_up.insert(uid_of(claim).to_owned()) {
+        if self.gave_up.is_news(uid_of(claim).to_owned(), ()) {
             self.tell_give_up(claim, timeout);
         }
         let packing = traces::of_packing(claim);

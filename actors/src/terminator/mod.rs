@@ -39,8 +39,8 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_cloud::CloudInstances;
 use dovetail_core::disruption::RemovalReason;
-use dovetail_core::termination::Patience;
-use dovetail_core::termination::instance::{Handle, handle};
+use dovetail_core::say_once::SayOnce;
+use dovetail_core::termination::{Patience, instance::Handle, instance::handle};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 use kube_runtime::watcher::Event;
@@ -110,7 +110,7 @@ pub struct Terminator {
     /// Steps that the API server refuses.
     refused: Refusals,
     /// Last report about claims, by name, whose instances are not their own.
-    not_owned: BTreeMap<String, String>,
+    not_owned: SayOnce<String, String>,
     /// Progress of Nodes, for the log.
     progress: BTreeMap<String, DrainProgress>,
     /// Reasons for deletion, by claim, if this term decided it.
@@ -144,7 +144,7 @@ impl Terminator {
             busy: BTreeSet::new(),
             held_by_others: HeldByOthers::default(),
             refused: Refusals::default(),
-            not_owned: BTreeMap::new(),
+            not_owned: SayOnce::default(),
             progress: BTreeMap::new(),
             reasons: BTreeMap::new(),
             waiting: InterruptedNodes::default(),
@@ -253,7 +253,7 @@ impl Handler<ClaimGone> for Terminator {
 
     fn handle(&mut self, gone: ClaimGone, ctx: &mut Self::Context) {
         self.forget(&Key::Claim(gone.name.clone()));
-        self.not_owned.remove(&gone.name);
+        self.not_owned.gone(&gone.name);
         self.reasons.remove(&gone.name);
         self.waiting.forget(&gone.name);
         let Some(claim) = self.known.forget_claim(&gone.name) else { return };

@@ -156,7 +156,7 @@ impl Terminator {
     fn tell_not_owned(&mut self, step_env: &StepEnv, claim: &NodeClaim, why: &NotOwned) {
         let (name, instance) = (claim.name_any(), instance_of(claim).unwrap_or_default().to_owned());
         let message = format!("Instance {instance} is not this NodeClaim's and is left alone: {why}");
-        if self.not_owned.insert(name.clone(), message.clone()).as_ref() == Some(&message) {
+        if !self.not_owned.is_news(name.clone(), message.clone()) {
             return;
         }
         step_env.record(Record::warning(object::claim(claim), "InstanceNotOwned", message));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dovetail_core::cluster_state::Unreadable;
+use dovetail_core::say_once::SayOnce;
 use kube::ResourceExt;
 use kube_runtime::watcher::Event;
 
@@ -15,12 +16,12 @@ pub struct KnownObjects<K> {
     /// True while a watch has begun and not shown everything yet.
     unlisted: bool,
     /// Names of those of which something has been said, with their uids.
-    said: BTreeMap<String, String>,
+    said: SayOnce<String, String>,
 }
 
 impl<K> Default for KnownObjects<K> {
     fn default() -> Self {
-        Self { all: BTreeMap::new(), listing: None, unlisted: false, said: BTreeMap::new() }
+        Self { all: BTreeMap::new(), listing: None, unlisted: false, said: SayOnce::default() }
     }
 }
 
@@ -51,7 +52,7 @@ impl<K: ResourceExt> KnownObjects<K> {
     /// Forgets an object that is gone, or cannot be read any more.
     pub fn forget(&mut self, name: &str) {
         self.all.remove(name);
-        self.said.remove(name);
+        self.said.gone(name);
     }
 
     /// True if everything is known; also if the kind is not served.
@@ -80,7 +81,7 @@ impl<K: ResourceExt> KnownObjects<K> {
         let mut untold = Vec::new();
         for (name, object) in &self.all {
             let uid = object.uid().unwrap_or_default();
-            if self.said.insert(name.clone(), uid.clone()) != Some(uid) && !is_reported(object) {
+            if self.said.is_news(name.clone(), uid) && !is_reported(object) {
                 untold.push(object.clone());
             }
         }

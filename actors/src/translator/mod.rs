@@ -28,6 +28,7 @@ use dovetail_api::v1alpha1::AWSNodeTemplate;
 use dovetail_api::v1alpha5::{Machine, Provisioner};
 use dovetail_cloud::CloudNodeClasses;
 use dovetail_core::cluster_state::{Snapshot, Unreadable};
+use dovetail_core::say_once::SayOnce;
 use kube_runtime::watcher::Event;
 
 use crate::context::backoff::Backoff;
@@ -105,7 +106,7 @@ pub struct Translator {
     busy: BTreeSet<Source>,
     brakes: BTreeMap<Source, Brake>,
     /// Last report about each object.
-    reported: BTreeMap<Source, String>,
+    reported: SayOnce<Source, String>,
     /// True while a look is scheduled or under way.
     looking: bool,
     /// True if something has changed since the look began.
@@ -139,7 +140,7 @@ impl Translator {
             not_known: 0,
             busy: BTreeSet::new(),
             brakes: BTreeMap::new(),
-            reported: BTreeMap::new(),
+            reported: SayOnce::default(),
             looking: false,
             again: false,
             wakes: None,
@@ -253,7 +254,7 @@ impl Translator {
         let unread = self.unread.keys().filter_map(|key| key.strip_prefix("AWSNodeTemplate/"));
         let all = translate(self.templates.all(), self.provisioners.all(), &unread.collect(), meaning);
         self.brakes.retain(|source, _| all.contains_key(source));
-        self.reported.retain(|source, _| all.contains_key(source));
+        self.reported.retain(|source| all.contains_key(source));
         let waits: Vec<Duration> =
             all.into_iter().filter_map(|(source, meant)| self.work_on(source, meant, snapshot, ctx)).collect();
         if let Some(until) = waits.into_iter().min() {
@@ -330,7 +331,7 @@ impl Translator {
     /// Tells what became of an object, once for each outcome.
     fn report_once(&mut self, source: &Source, outcome: &TranslationOutcome) {
         let (object, text) = (source.display_name(), outcome.text());
-        if self.reported.insert(source.clone(), text.clone()).as_ref() == Some(&text) {
+        if !self.reported.is_news(source.clone(), text.clone()) {
             return;
         }
         let reference = self.object_of(source).map(|alpha| alpha.reference()).unwrap_or_default();

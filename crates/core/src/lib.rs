@@ -8,7 +8,7 @@
 //! - Nodes that go: [`disruption`] by our own decision within [`budgets`], [`interruption`] by EC2's, [`collection`] of what
 //!   nobody owns, and [`termination`], by which every one of them goes.
 //! - Who decides: [`lease`], the election; [`validity`] of pools, [`adoption`] from Karpenter, [`webhook`], [`shadow`].
-//! - Pauses between trials, for all of them: [`pause`].
+//! - Pauses between trials, for all of them: [`pause`]; reports that are not repeated: [`say_once`].
 
 pub mod admission;
 pub mod adoption;
@@ -36,6 +36,7 @@ pub mod problem;
 pub mod quantity;
 pub mod requirements;
 pub mod resources;
+pub mod say_once;
 pub mod shadow;
 pub mod termination;
 pub mod validity;

@@ -1,7 +1,7 @@
 //! Findings of a term about drift: read off pools and classes once for each of their versions, and of claims as long as nothing
 //! that they are compared with changes. A successor computes them anew.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use crate::disruption::look::OffersByClass;
 use crate::disruption::machines::NodeAndClaim;
 use crate::lifecycle::{claim::packing_requirement, hash};
 use crate::pause::DoublingPause;
+use crate::say_once::SayOnce;
 use crate::validity;
 
 /// Longest time between two checks of a claim, however little changes (core spec 5.6).
@@ -81,7 +82,7 @@ pub struct DriftKnowledge {
     missed: Missed,
     images: ImagesByType,
     stamped: BTreeMap<String, (u32, Timestamp)>,
-    unpinned: BTreeSet<(String, String)>,
+    unpinned: SayOnce<(String, String)>,
     seen: Option<Seen>,
     epoch: u64,
     count: u64,
@@ -230,7 +231,7 @@ impl DriftKnowledge {
         let Some(selector) = unpinned(class) else { return };
         let uid = class.metadata.uid.clone().unwrap_or_default();
         let image = what.rsplit(' ').next().unwrap_or_default().to_owned();
-        if self.unpinned.insert((uid.clone(), image.clone())) {
+        if self.unpinned.is_news((uid.clone(), image.clone()), ()) {
             let class = class.metadata.name.clone().unwrap_or_default();
             out.unpinned.push(Unpinned { class, uid, selector, image });
         }
