@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dovetail_api::hash::{OFFSET, fnv_from};
 use dovetail_cloud::CloudIdentity;
 use dovetail_core::clock::{Clock, ClockSkew};
 use dovetail_core::cluster_state::Moment;
@@ -91,13 +92,9 @@ impl Env {
 
     /// Randomness that depends on the replica's seed, the actor, the term and the purpose, and on nothing else.
     pub fn rng(&self, purpose: &str) -> fastrand::Rng {
-        let mut seed = self.seed ^ 0xcbf2_9ce4_8422_2325;
         let term = self.term.0.to_be_bytes();
         let parts = [self.identity.as_bytes(), self.actor.as_bytes(), purpose.as_bytes(), &term];
-        for byte in parts.into_iter().flatten() {
-            seed = (seed ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-        fastrand::Rng::with_seed(seed)
+        fastrand::Rng::with_seed(fnv_from(self.seed ^ OFFSET, parts.into_iter().flatten().copied()))
     }
 
     /// The cluster, as instances' tags are compared with it.

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-/// Which trace a message belongs to, and the span that sent it.
+use dovetail_api::hash::fnv;
+
+/// Trace that a message belongs to, and the span that sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     trace: u128,
@@ -28,11 +30,9 @@ impl TraceContext {
     /// A span of the same trace inside this one. The same name and key are the same span, whoever makes it: so that what
     /// one replica has begun another can end, and a simulation draws no numbers for it.
     pub fn inner(&self, name: &str, key: &str) -> Self {
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         let (trace, span) = (self.trace.to_be_bytes(), self.span.to_be_bytes());
-        for byte in [&trace, &span[..], name.as_bytes(), b"/", key.as_bytes()].into_iter().flatten() {
-            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
+        let parts = [&trace, &span[..], name.as_bytes(), b"/", key.as_bytes()];
+        let mut hash = fnv(parts.into_iter().flatten().copied());
         // FNV alone leaves like keys close to one another (the finaliser of SplitMix64).
         hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

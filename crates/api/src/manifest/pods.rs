@@ -12,13 +12,14 @@ use k8s_openapi::{
 use serde_json::Value;
 
 use super::Manifest;
+use crate::hash::fnv;
 
 /// Kubernetes' alphabet of generated names: no vowels, nothing that looks like another.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// More pods than this are not unfolded in one run: a third more than the 150,000 of Kubernetes' largest clusters.
 pub const MAX_PODS: u64 = 200_000;
 
-/// How many pods [`workload_pods`] makes of an object, and the field that says so.
+/// Number of pods that [`workload_pods`] makes of an object, and the field that says so.
 pub fn pod_count(kind: &str, object: &Value) -> (u64, &'static str) {
     let count = |field: &str, default: u64| match &object["spec"][field] {
         Value::Number(number) => number.as_u64().unwrap_or_default(),
@@ -171,14 +172,9 @@ fn unique(names: &mut [String]) {
     }
 }
 
-/// FNV-1a, 64 bits.
-fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
 /// So many letters of Kubernetes' alphabet, the same for the same text.
 fn suffix(text: &str, letters: usize) -> String {
-    let mut left = hash(text);
+    let mut left = fnv(text.bytes());
     left ^= left >> 29;
     left = left.wrapping_mul(0xbf58_476d_1ce4_e5b9);
     left ^= left >> 32;
@@ -194,7 +190,7 @@ fn suffix(text: &str, letters: usize) -> String {
 
 /// A UID, the same for the same text.
 fn uid(text: &str) -> String {
-    let (a, b) = (hash(text), hash(&format!("{text}#")));
+    let (a, b) = (fnv(text.bytes()), fnv(format!("{text}#").bytes()));
     format!(
         "{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}",
         a >> 32,
@@ -205,7 +201,7 @@ fn uid(text: &str) -> String {
     )
 }
 
-/// How deep a specification is looked into for pods: `spec.jobTemplate.spec.template.spec.containers` is five deep.
+/// Deepest level of a specification that is searched for pods: `spec.jobTemplate.spec.template.spec.containers` is five deep.
 const DEEPEST: usize = 12;
 
 /// Fields by which objects of other kinds say that they bring pods, without a template of these, and how many.
@@ -215,7 +211,7 @@ const COUNTED: [&str; 4] = ["replicas", "instances", "minRunners", "maxRunners"]
 const SCALER: &str = "ScaledObject";
 
 impl Manifest {
-    /// Whether an object of whatever kind has pods, as far as can be seen: it has a template of them, or says how many there are.
+    /// True if an object of whatever kind has pods, as far as can be seen: it has a template of them, or says how many there are.
     #[must_use]
     pub fn may_bring_pods(&self) -> bool {
         self.kind != SCALER && brings_pods(&self.object["spec"], 0)

@@ -2,6 +2,7 @@
 //! which no other language can repeat: ours has a version of its own, so that taking over from Karpenter marks nothing as
 //! drifted. The hashed fields are in [`super::canonical`].
 
+use dovetail_api::hash::{OFFSET, fnv_from};
 use dovetail_api::v1::{EC2NodeClassSpec, NodePool};
 use serde_json::Value;
 #[cfg(test)]
@@ -36,12 +37,8 @@ pub fn node_class(spec: &EC2NodeClassSpec) -> String {
 /// Hash of a JSON value: the order of its object's keys does not matter.
 #[must_use]
 pub fn json_hash(value: &Value) -> String {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    write(value, &mut |bytes| {
-        for byte in bytes {
-            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    });
+    let mut hash = OFFSET;
+    write(value, &mut |bytes| hash = fnv_from(hash, bytes.iter().copied()));
     hash.to_string()
 }
 

@@ -1,6 +1,7 @@
 //! VolumeAttachments: a volume follows the pods that use it from node to node (the attach-detach controller and the
 //! CSI attacher).
 
+use dovetail_api::hash::{OFFSET, fnv_from};
 use serde_json::{Value, json};
 
 use super::volumes::EBS;
@@ -41,7 +42,7 @@ pub(crate) fn volumes_of(ctx: &ClusterContext, pod: &Key) -> Vec<String> {
     claims.into_iter().filter_map(claim).filter_map(|c| bound_volume(c).map(str::to_owned)).collect()
 }
 
-/// Whether all volumes of a pod are attached to its node.
+/// True if all volumes of a pod are attached to its node.
 pub(crate) fn all_attached(ctx: &ClusterContext, pod: &PodView) -> bool {
     let Some(node) = &pod.node else { return false };
     volumes_of(ctx, &pod.key).iter().all(|volume| {
@@ -51,11 +52,8 @@ pub(crate) fn all_attached(ctx: &ClusterContext, pod: &PodView) -> bool {
 }
 
 fn name(volume: &str, node: &str) -> String {
-    let sum = |seed: u64| {
-        let bytes = format!("{volume}^{EBS}^{node}");
-        bytes.bytes().fold(seed, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
-    };
-    format!("csi-{:016x}{:016x}", sum(0xcbf2_9ce4_8422_2325), sum(0x6c62_272e_07bb_0142))
+    let sum = |seed: u64| fnv_from(seed, format!("{volume}^{EBS}^{node}").bytes());
+    format!("csi-{:016x}{:016x}", sum(OFFSET), sum(0x6c62_272e_07bb_0142))
 }
 
 /// Asks for a volume at a node. While it is at another it waits: EBS volumes are at one node at a time.

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use dovetail_api::hash::fnv_32;
 use serde_json::{Map, Value, json};
 
 use crate::cluster::cache::Key;
@@ -37,7 +38,7 @@ pub(crate) fn pod(kind: Kind, owner: &Value) -> Value {
 /// A hash of a template in the characters that Kubernetes uses for it (`rand.SafeEncodeString` of an FNV-1a sum).
 pub(crate) fn hash(template: &Value) -> String {
     const SAFE: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    let sum = template.to_string().bytes().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
+    let sum = fnv_32(template.to_string().bytes());
     sum.to_string().bytes().map(|digit| char::from(SAFE[usize::from(digit) % SAFE.len()])).collect()
 }
 
@@ -56,7 +57,7 @@ pub(crate) fn scaled(value: &Value, total: i64, round_up: bool) -> Option<i64> {
     Some(if round_up { (product + 99).div_euclid(100) } else { product.div_euclid(100) })
 }
 
-/// How many pods are there, ready, and ready for long enough.
+/// Numbers of pods that are there, ready, and ready for long enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReplicaCounts {
     pub all: i64,
@@ -96,7 +97,7 @@ pub(crate) fn to_i64(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
 
-/// Whether the object is being deleted.
+/// True if the object is being deleted.
 pub(crate) fn deleting(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use dovetail_api::hash::{OFFSET, fnv_from};
 use dovetail_core::Resources;
 use serde_json::{Value, json};
 
@@ -104,11 +105,11 @@ fn labels(
 /// The mark of the cloud controller: a hash of the cluster's tag, the same on all nodes.
 fn provider_hash(region: &Region) -> String {
     let name = region.config().cluster_name.bytes();
-    let sum = |seed: u64| name.clone().fold(seed, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-    format!("{:016x}{:016x}", sum(0xcbf2_9ce4_8422_2325), sum(0x9ae1_6a3b_2f90_404f))
+    let sum = |seed: u64| fnv_from(seed, name.clone());
+    format!("{:016x}{:016x}", sum(OFFSET), sum(0x9ae1_6a3b_2f90_404f))
 }
 
-/// Whether NodeRestriction lets a kubelet give itself the label.
+/// True if NodeRestriction lets a kubelet give itself the label.
 fn may_give(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     let within = |suffix: &str| domain == suffix || domain.strip_suffix(suffix).is_some_and(|rest| rest.ends_with('.'));
@@ -154,7 +155,7 @@ fn info(ctx: &mut ClusterContext, instance: &RegionInstance, config: &NodeConfig
     })
 }
 
-/// What the EBS CSI node plugin registers.
+/// Registers a node's EBS CSI plugin, with its limit of volumes.
 pub(super) fn add_csi(ctx: &mut ClusterContext, node: &str, instance: &str, limit: u64) {
     let Some(object) = ctx.kube.get(Kind::Node, &Key::new("", node)) else { return };
     let csi = json!({
