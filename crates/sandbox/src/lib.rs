@@ -16,6 +16,7 @@ pub mod faults;
 mod globs;
 pub mod log;
 mod node_faults;
+mod percent;
 pub mod region;
 pub mod spoilt;
 

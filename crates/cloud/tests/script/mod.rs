@@ -18,7 +18,7 @@ use dovetail_core::{NodeSelectorRequirement, Resources};
 use futures::FutureExt;
 use serde_json::json;
 
-/// What comes back.
+/// An answer to a request.
 #[derive(Clone, Debug)]
 pub enum Answer {
     Ok(String),
@@ -136,25 +136,7 @@ impl Script {
 }
 
 fn parameters(body: &[u8]) -> BTreeMap<String, String> {
-    let text = std::str::from_utf8(body).unwrap();
-    let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.map(|(key, value)| (decode(key), decode(value))).collect()
-}
-
-fn decode(text: &str) -> String {
-    let mut bytes = text.bytes();
-    let mut out = Vec::new();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'+' => out.push(b' '),
-            b'%' => {
-                let hex: Vec<u8> = bytes.by_ref().take(2).collect();
-                out.push(u8::from_str_radix(std::str::from_utf8(&hex).unwrap(), 16).unwrap());
-            }
-            other => out.push(other),
-        }
-    }
-    String::from_utf8(out).unwrap()
+    form_urlencoded::parse(body).into_owned().collect()
 }
 
 /// A fleet with one instance.

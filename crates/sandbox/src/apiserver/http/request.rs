@@ -1,9 +1,10 @@
-//! What a request asks for: its path and its query.
+//! Target of a request: its path and its query.
 use crate::apiserver::error::{ApiError, Result, StatusCause};
 use crate::apiserver::viewing::podlog::LogQuery;
 use crate::apiserver::viewing::select::ListSelector;
 use crate::apiserver::viewing::view::Include;
 use crate::apiserver::writing::write::FieldValidation;
+use crate::percent::{decode_form, decode_path};
 use std::borrow::Cow;
 
 /// A path below `/api/v1` or `/apis/GROUP/VERSION`.
@@ -26,7 +27,7 @@ pub struct ResourcePath {
 impl ResourcePath {
     /// Reads a path; none when it is no path of a resource.
     pub fn parse(path: &str) -> Option<Self> {
-        let parts: Vec<Cow<'_, str>> = path.split('/').filter(|p| !p.is_empty()).map(|p| decoded(p, false)).collect();
+        let parts: Vec<Cow<'_, str>> = path.split('/').filter(|p| !p.is_empty()).map(decode_path).collect();
         let mut rest: Vec<&str> = parts.iter().map(|part| &**part).collect();
         let (group, version) = match *rest.first()? {
             "api" if rest.len() >= 2 => ("", rest.drain(..2).nth(1)?),
@@ -59,7 +60,7 @@ impl ResourcePath {
     }
 }
 
-/// Which version a list may have (`resourceVersionMatch`).
+/// Version that a list may have (`resourceVersionMatch`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionMatch {
     /// At least as new as the one given.
@@ -97,7 +98,7 @@ pub struct Query {
     pub force: bool,
     /// `fieldValidation`.
     pub validation: FieldValidation,
-    /// Whether fields that stand twice are looked for.
+    /// True to look for fields that stand twice.
     pub twice: bool,
     /// `gracePeriodSeconds`, `propagationPolicy`, as in `DeleteOptions`.
     pub grace_period_seconds: Option<i64>,
@@ -119,8 +120,8 @@ impl Query {
         let (mut labels, mut fields) = (None, None);
         for pair in query.split('&').filter(|p| !p.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let (key, value) = (decode(key, true), decode(value, true));
-            match key.as_str() {
+            let (key, value) = (decode_form(key), decode_form(value).into_owned());
+            match &*key {
                 "labelSelector" => labels = Some(value),
                 "fieldSelector" => fields = Some(value),
                 _ => read.set(&key, value)?,
@@ -223,34 +224,6 @@ fn validation(value: &str) -> Result<FieldValidation> {
             Err(ApiError::bad_options("CreateOptions", cause))
         }
     }
-}
-
-/// Undoes percent-encoding, and `+` for a space where `plus` says so.
-fn decode(text: &str, plus: bool) -> String {
-    decoded(text, plus).into_owned()
-}
-
-fn decoded(text: &str, plus: bool) -> Cow<'_, str> {
-    let plain = |byte: u8| byte != b'%' && !(plus && byte == b'+');
-    if text.bytes().all(plain) {
-        return Cow::Borrowed(text);
-    }
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = bytes.get(at + 1..at + 3).and_then(|pair| std::str::from_utf8(pair).ok());
-        match (bytes[at], hex.and_then(|pair| u8::from_str_radix(pair, 16).ok())) {
-            (b'%', Some(byte)) => {
-                decoded.push(byte);
-                at += 2;
-            }
-            (b'+', _) if plus => decoded.push(b' '),
-            (byte, _) => decoded.push(byte),
-        }
-        at += 1;
-    }
-    Cow::Owned(String::from_utf8_lossy(&decoded).into_owned())
 }
 
 #[cfg(test)]

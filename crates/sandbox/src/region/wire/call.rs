@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
+use crate::percent::decode_form;
 use crate::region::wire::error::AwsProtocol;
 use crate::region::wire::form::{FormNode, FormStep};
 
@@ -38,7 +39,7 @@ impl AwsService {
         }
     }
 
-    /// How it speaks.
+    /// Protocol that the service speaks.
     pub fn protocol(self) -> AwsProtocol {
         match self {
             Self::Ec2 => AwsProtocol::Ec2,
@@ -50,7 +51,7 @@ impl AwsService {
     }
 }
 
-/// What a request asks for, by its protocol: a form, or JSON.
+/// Parameters of a request, by its protocol: a form, or JSON.
 #[derive(Clone, Debug)]
 pub(crate) enum Parameters {
     Form(FormNode),
@@ -92,7 +93,7 @@ impl AwsCall {
         query(request, scope)
     }
 
-    /// What the event log says of the parameters: enough to tell what was asked for, without user data and policies.
+    /// Summary of the parameters for the event log: enough to tell what was asked for, without user data and policies.
     pub fn brief(&self) -> Value {
         match &self.parameters {
             Parameters::Json(Value::Object(members)) => {
@@ -121,7 +122,7 @@ fn rest(request: &http::Request<Bytes>) -> AwsCall {
         ("GET", Some("clusters"), None, None) => ("ListClusters", ""),
         _ => ("Unknown", ""),
     };
-    let parameters = Parameters::Json(json!({"name": crate::region::wire::form::decode(name)}));
+    let parameters = Parameters::Json(json!({"name": decode_form(name)}));
     AwsCall { api: AwsService::Eks, action: action.to_owned(), parameters }
 }
 
@@ -147,7 +148,7 @@ fn shorten(value: &Value) -> Value {
     }
 }
 
-/// Of a fleet: whose launch it is, how many of what, and from how many pools.
+/// Summary of a fleet: its token, numbers by capacity type, and the number of pools.
 fn fleet_brief(form: &FormNode) -> Value {
     let target = form.get("TargetCapacitySpecification");
     let overrides: usize = form.list("LaunchTemplateConfigs").map(|config| config.list("Overrides").count()).sum();

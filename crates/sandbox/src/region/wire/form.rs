@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::percent::decode_form;
 use crate::region::wire::error::AwsError;
 
 /// One step of a name: list members are counted from 1 and stand in the order of their numbers.
@@ -26,7 +27,7 @@ impl FormNode {
         let mut root = Self::default();
         for pair in body.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            root.insert(&decode(name), decode(value));
+            root.insert(&decode_form(name), decode_form(value).into_owned());
         }
         root
     }
@@ -53,7 +54,7 @@ impl FormNode {
         copy
     }
 
-    /// Whether nothing is there.
+    /// True if nothing is there.
     pub fn is_absent(&self) -> bool {
         self.value.is_none() && self.children.is_empty()
     }
@@ -73,7 +74,7 @@ impl FormNode {
         self.text(name).ok_or_else(|| AwsError::missing(name))
     }
 
-    /// Whether a member is `true`.
+    /// True if a member is `true`.
     pub fn flag(&self, name: &str) -> bool {
         self.text(name).is_some_and(|text| text.eq_ignore_ascii_case("true"))
     }
@@ -125,26 +126,6 @@ impl FormNode {
     }
 }
 
-/// Undoes percent-encoding and `+` for a space; what is not a valid escape stays as it is.
-pub(crate) fn decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let escape = || text.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match bytes[at] {
-            b'+' => decoded.push(b' '),
-            b'%' if escape().is_some() => {
-                decoded.extend(escape());
-                at += 2;
-            }
-            other => decoded.push(other),
-        }
-        at += 1;
-    }
-    String::from_utf8_lossy(&decoded).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -167,12 +148,6 @@ mod tests {
     fn iam_s_member_lists_read_the_same() {
         let form = FormNode::parse("Tags.member.1.Key=a&Tags.member.2.Key=b");
         assert_eq!(form.list("Tags").filter_map(|t| t.text("Key")).collect::<Vec<_>>(), ["a", "b"]);
-    }
-
-    #[test]
-    fn broken_escapes_stay_as_they_are() {
-        assert_eq!(decode("100%&%zz%4"), "100%&%zz%4");
-        assert_eq!(decode("%E2%82%AC+1"), "€ 1");
     }
 
     proptest::proptest! {
