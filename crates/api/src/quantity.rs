@@ -31,12 +31,9 @@ pub fn billionths(text: &str) -> Option<i128> {
         .parse()
         .or_else(|_| if digits.is_empty() { Err(()) } else { zero(&digits) })
         .ok()?;
-    let (base, power): (i128, i64) = scale(suffix)?;
-    let ten = 9 - i64::try_from(fraction.len()).ok()? + if base == 10 { power } else { 0 };
-    let mut value = mantissa;
-    if base == 1024 {
-        value = value.checked_mul(1024i128.checked_pow(u32::try_from(power).ok()?)?)?;
-    }
+    let (ten, two) = suffix_power(suffix).or_else(|| Some((suffix.get(1..)?.parse().ok()?, 0)))?;
+    let ten = 9 - i64::try_from(fraction.len()).ok()? + ten;
+    let value = mantissa.checked_mul(1 << two)?;
     let shift = 10i128.checked_pow(u32::try_from(ten.unsigned_abs()).ok()?);
     let value = match (shift, ten >= 0) {
         (Some(shift), true) => value.checked_mul(shift)?,
@@ -51,25 +48,48 @@ fn zero(digits: &str) -> Result<i128, ()> {
     if digits.bytes().all(|digit| digit == b'0') { Ok(0) } else { Err(()) }
 }
 
-/// Base and power of a suffix.
-fn scale(suffix: &str) -> Option<(i128, i64)> {
-    if let Some(letter) = suffix.strip_suffix('i') {
-        return Some((1024, 1 + i64::try_from("KMGTPE".find(letter)?).ok()?));
+/// Powers of ten and of two that a suffix stands for; none for an exponent, which has its number with it.
+pub fn suffix_power(suffix: &str) -> Option<(i64, u32)> {
+    Some(match suffix {
+        "" => (0, 0),
+        "n" => (-9, 0),
+        "u" => (-6, 0),
+        "m" => (-3, 0),
+        "k" => (3, 0),
+        "M" => (6, 0),
+        "G" => (9, 0),
+        "T" => (12, 0),
+        "P" => (15, 0),
+        "E" => (18, 0),
+        "Ki" => (0, 10),
+        "Mi" => (0, 20),
+        "Gi" => (0, 30),
+        "Ti" => (0, 40),
+        "Pi" => (0, 50),
+        "Ei" => (0, 60),
+        _ => return None,
+    })
+}
+
+/// A whole number with the largest suffix that leaves it whole, in decimal form: `40`, `10k`, `3M`.
+pub fn with_decimal_suffix(number: i128) -> String {
+    let (number, power) = without_factors(number, 1000);
+    format!("{number}{}", ["", "k", "M", "G", "T", "P", "E"][power])
+}
+
+/// The same in binary form: `100`, `256Mi`, `3Gi`.
+pub fn with_binary_suffix(number: i128) -> String {
+    let (number, power) = without_factors(number, 1024);
+    format!("{number}{}", ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][power])
+}
+
+/// A number without its factors of `base`, of which six are taken at most, and how many they were.
+pub fn without_factors(mut number: i128, base: i128) -> (i128, usize) {
+    let mut power = 0;
+    while number != 0 && number % base == 0 && power < 6 {
+        (number, power) = (number / base, power + 1);
     }
-    let power = match suffix {
-        "n" => -9,
-        "u" => -6,
-        "m" => -3,
-        "" => 0,
-        "k" => 3,
-        "M" => 6,
-        "G" => 9,
-        "T" => 12,
-        "P" => 15,
-        "E" => 18,
-        exponent => exponent.get(1..)?.parse().ok()?,
-    };
-    Some((10, power))
+    (number, power)
 }
 
 #[cfg(test)]

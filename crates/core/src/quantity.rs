@@ -1,5 +1,6 @@
 //! Kubernetes quantity text (`250m`, `1.5Gi`, `1e3`) to exact integers and back, without floating point.
 
+use dovetail_api::quantity::{suffix_power, with_binary_suffix, with_decimal_suffix};
 use thiserror::Error;
 
 /// The reason that a quantity was refused.
@@ -53,7 +54,7 @@ pub fn parse(text: &str, scale: i64) -> Result<i64, QuantityError> {
     if !written.bytes().any(|byte| byte.is_ascii_digit()) {
         return Err(malformed("no digits"));
     }
-    let (ten, two) = suffix_power(number.suffix).map_err(malformed)?;
+    let (ten, two) = power_of(number.suffix).ok_or_else(|| malformed("unknown suffix"))?;
     let nothing = number.mantissa == 0 && !number.more;
     if negative && !nothing {
         return Err(QuantityError::Negative { text: text.to_owned() });
@@ -85,27 +86,9 @@ fn digits(text: &str) -> Digits<'_> {
     number
 }
 
-/// A suffix as powers of ten and of two.
-fn suffix_power(suffix: &str) -> Result<(i64, u32), &'static str> {
-    Ok(match suffix {
-        "" => (0, 0),
-        "n" => (-9, 0),
-        "u" => (-6, 0),
-        "m" => (-3, 0),
-        "k" => (3, 0),
-        "M" => (6, 0),
-        "G" => (9, 0),
-        "T" => (12, 0),
-        "P" => (15, 0),
-        "E" => (18, 0),
-        "Ki" => (0, 10),
-        "Mi" => (0, 20),
-        "Gi" => (0, 30),
-        "Ti" => (0, 40),
-        "Pi" => (0, 50),
-        "Ei" => (0, 60),
-        _ => (suffix.strip_prefix(['e', 'E']).and_then(exponent).ok_or("unknown suffix")?, 0),
-    })
+/// Powers of ten and of two that a suffix or an exponent stands for.
+fn power_of(suffix: &str) -> Option<(i64, u32)> {
+    suffix_power(suffix).or_else(|| Some((suffix.strip_prefix(['e', 'E']).and_then(exponent)?, 0)))
 }
 
 /// An exponent; one that does not fit is cut to the largest that matters.
@@ -147,22 +130,13 @@ pub fn format_milli(value: i64) -> String {
 /// Canonical text in decimal form: `40`, `10k`, `3M`.
 #[must_use]
 pub fn format_decimal(value: i64) -> String {
-    format_with(value, 1000, ["", "k", "M", "G", "T", "P", "E"])
+    with_decimal_suffix(value.into())
 }
 
 /// Canonical text in binary form: `100`, `256Mi`, `3Gi`.
 #[must_use]
 pub fn format_binary(value: i64) -> String {
-    format_with(value, 1024, ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"])
-}
-
-fn format_with(value: i64, base: i64, suffixes: [&str; 7]) -> String {
-    let (mut left, mut power) = (value, 0);
-    while left != 0 && left % base == 0 && power + 1 < suffixes.len() {
-        left /= base;
-        power += 1;
-    }
-    format!("{left}{}", suffixes[power])
+    with_binary_suffix(value.into())
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! The forms of single values of built-in kinds: times, and quantities as Kubernetes writes them.
-use dovetail_api::quantity::{billionths, is_quantity};
+use dovetail_api::quantity::{billionths, is_quantity, with_binary_suffix, with_decimal_suffix, without_factors};
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ fn parse(text: &str) -> Option<(DateTime, usize)> {
     Some((local.checked_sub(offset(zone)?).ok()?, digits))
 }
 
-/// How far a zone (`Z`, `+02:00`) is ahead.
+/// Offset from UTC of a zone (`Z`, `+02:00`).
 fn offset(zone: &str) -> Option<SignedDuration> {
     let &[sign @ (b'+' | b'-'), a, b, b':', c, d] = zone.as_bytes() else {
         return (zone == "Z").then_some(SignedDuration::ZERO);
@@ -105,37 +105,23 @@ fn canonical(text: &str) -> Option<String> {
     let thousandths = billionths.div_euclid(THOUSANDTH) + i128::from(billionths.rem_euclid(THOUSANDTH) != 0);
     let whole = thousandths / 1000;
     Some(match (thousandths % 1000, exponent.is_some(), text.ends_with('i')) {
-        (0, true, _) => match shortened(whole, 1000) {
+        (0, true, _) => match without_factors(whole, 1000) {
             (number, 0) => number.to_string(),
             (number, power) => format!("{number}e{}", 3 * power),
         },
         (0, false, true) if whole > i128::from(i64::MAX) => i64::MAX.to_string(),
-        (0, false, true) if whole.abs() >= 1024 => suffixed(whole, 1024, ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]),
-        (0, false, _) => suffixed(whole, 1000, ["", "k", "M", "G", "T", "P", "E"]),
+        (0, false, true) if whole.abs() >= 1024 => with_binary_suffix(whole),
+        (0, false, _) => with_decimal_suffix(whole),
         (_, true, _) => format!("{thousandths}e-3"),
         _ => format!("{thousandths}m"),
     })
-}
-
-/// A number without its factors, six at most, and how many they are.
-fn shortened(mut number: i128, base: i128) -> (i128, usize) {
-    let mut power = 0;
-    while number != 0 && number % base == 0 && power < 6 {
-        (number, power) = (number / base, power + 1);
-    }
-    (number, power)
-}
-
-fn suffixed(number: i128, base: i128, suffixes: [&str; 7]) -> String {
-    let (number, power) = shortened(number, base);
-    format!("{number}{}", suffixes[power])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What a reader makes of a value; none where it is refused.
+    /// The value after a reader has taken it; none where it is refused.
     fn read(reader: fn(&mut Value) -> Result<(), String>, text: &str) -> Option<Value> {
         let mut value = json!(text);
         reader(&mut value).ok().map(|()| value)
