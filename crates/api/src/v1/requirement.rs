@@ -45,7 +45,7 @@ impl NodeSelectorOperator {
     }
 
     /// The operator that is written so.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub fn named(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|operator| operator.as_str() == text)
     }
 

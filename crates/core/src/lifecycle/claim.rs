@@ -151,7 +151,7 @@ fn owner(pool: &NodePool) -> OwnerReference {
 pub fn written(requirement: &NodeSelectorRequirement) -> v1::NodeSelectorRequirementWithMinValues {
     v1::NodeSelectorRequirementWithMinValues {
         key: requirement.key.clone(),
-        operator: v1::NodeSelectorOperator::parse(requirement.operator.name()).unwrap_or(v1::NodeSelectorOperator::In),
+        operator: requirement.operator,
         values: requirement.values.clone(),
         min_values: requirement.min_values.and_then(|count| i32::try_from(count).ok()),
     }
@@ -160,9 +160,9 @@ pub fn written(requirement: &NodeSelectorRequirement) -> v1::NodeSelectorRequire
 /// A requirement of the API's kinds as packing reads it.
 #[must_use]
 pub fn packing_requirement(requirement: &v1::NodeSelectorRequirementWithMinValues) -> NodeSelectorRequirement {
-    let operator = Operator::named(requirement.operator.as_str()).unwrap_or(Operator::In);
-    let mut read = NodeSelectorRequirement::new(requirement.key.clone(), operator, requirement.values.iter().cloned());
-    read.min_values = requirement.min_values.and_then(|count| u32::try_from(count).ok());
+    let v1::NodeSelectorRequirementWithMinValues { key, operator, values, min_values } = requirement;
+    let mut read = NodeSelectorRequirement::new(key.clone(), *operator, values.iter().cloned());
+    read.min_values = min_values.and_then(|count| u32::try_from(count).ok());
     read
 }
 

@@ -2,62 +2,9 @@
 
 use std::fmt;
 
+pub use dovetail_api::v1::NodeSelectorOperator as Operator;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-
-/// How a requirement's values bind the value of a label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Operator {
-    /// The label has one of the values.
-    In,
-    /// The label has none of the values, or is not there.
-    NotIn,
-    /// The label is there.
-    Exists,
-    /// The label is not there.
-    DoesNotExist,
-    /// The label is an integer above the value.
-    Gt,
-    /// The label is an integer below the value.
-    Lt,
-    /// The label is an integer, the value or above.
-    Gte,
-    /// The label is an integer, the value or below.
-    Lte,
-}
-
-impl Operator {
-    /// Every operator, in the order of the documentation.
-    pub const ALL: [Self; 8] =
-        [Self::In, Self::NotIn, Self::Exists, Self::DoesNotExist, Self::Gt, Self::Lt, Self::Gte, Self::Lte];
-
-    /// The operator of that name, as Kubernetes spells it.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|operator| operator.name() == name)
-    }
-
-    /// The name as Kubernetes spells it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::In => "In",
-            Self::NotIn => "NotIn",
-            Self::Exists => "Exists",
-            Self::DoesNotExist => "DoesNotExist",
-            Self::Gt => "Gt",
-            Self::Lt => "Lt",
-            Self::Gte => "Gte",
-            Self::Lte => "Lte",
-        }
-    }
-}
-
-impl fmt::Display for Operator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// One requirement as written in a NodePool, a NodeClaim, a pod's node affinity or an instance type.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

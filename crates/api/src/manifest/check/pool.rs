@@ -62,7 +62,7 @@ fn taint<'v>(
 fn requirement(requirement: &Value, of_claim: bool, path: &FieldPath, findings: &mut Findings) {
     let key = text(requirement, "key");
     let values: Vec<&str> = list(requirement, &["values"]).iter().filter_map(Value::as_str).collect();
-    let Some(operator) = NodeSelectorOperator::parse(text(requirement, "operator")).filter(|_| !key.is_empty()) else {
+    let Some(operator) = NodeSelectorOperator::named(text(requirement, "operator")).filter(|_| !key.is_empty()) else {
         return;
     };
     let min_values = value_at(requirement, &["minValues"]).and_then(Value::as_i64);
