@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use dovetail_core::clock::Clock;
+use dovetail_sandbox::clock::BOOTED_BEFORE;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::mpsc::{Receiver, channel, error::TrySendError};
 
@@ -16,9 +17,6 @@ use tokio::sync::mpsc::{Receiver, channel, error::TrySendError};
 const CLOCK_STEP: Duration = Duration::from_millis(4);
 /// The farthest that it is moved in one go, so that what is due earlier comes before what is due later.
 const STEP: Duration = Duration::from_millis(20);
-
-/// Uptime of the machine at the start, as with the other clocks of the sandbox.
-const BOOTED_BEFORE: Duration = Duration::from_secs(1_000);
 
 /// The sandbox's time, for all threads: a little ahead of tokio's while that is moved on, never behind it.
 struct Paced {

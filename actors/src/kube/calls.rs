@@ -19,7 +19,7 @@ use crate::kube::watch::{tell_answered, tell_failure, tell_recovered};
 use crate::reading::LenientApi;
 
 /// Longest wait for one answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reason why a call has no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

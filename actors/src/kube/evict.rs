@@ -1,8 +1,6 @@
 //! Pods on their way off a node: evictions and deletions, one attempt each, with the pod's uid. Who tries again, and
 //! when, is decided by who asked: what is right for a pod may change meanwhile.
 
-use std::time::Duration;
-
 use dovetail_core::Pod;
 use k8s_openapi::api::core::v1::Pod as KubePod;
 use k8s_openapi::api::policy::v1::Eviction;
@@ -10,12 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{self, ObjectMeta, Status};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 
-use crate::kube::calls::Calls;
+use crate::kube::calls::{ANSWER_TIMEOUT, Calls};
 use crate::kube::failure::{FailureKind, KubeFailure, budget};
 use crate::reading;
-
-/// Longest wait for one answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Outcome of one attempt to evict a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]

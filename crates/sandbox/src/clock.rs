@@ -15,7 +15,7 @@ pub const DEFAULT_START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
 /// Reading of the monotonic clock at the start: a machine has been up for a while, and code that mistakes "since the start" for
 /// "since boot" is found out.
-const BOOTED_BEFORE: Duration = Duration::from_secs(1_000);
+pub const BOOTED_BEFORE: Duration = Duration::from_secs(1_000);
 
 /// A clock over tokio's, started at a given wall time.
 #[derive(Clone, Debug)]

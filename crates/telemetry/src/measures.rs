@@ -1,11 +1,9 @@
 //! The actors' counts and measurements, as the metrics of core spec 7.1.
 
 use dovetail_actors::Measure;
+use dovetail_api::names::PROVIDER;
 use dovetail_observability::Metrics;
 use dovetail_observability::metrics::Id;
-
-/// The label `provider`.
-const PROVIDER: &str = "aws";
 
 /// Counts or observes a measure.
 pub fn record_measure(metrics: &Metrics, measure: &Measure<'_>) {

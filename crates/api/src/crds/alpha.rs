@@ -10,8 +10,8 @@ use super::{
 };
 use crate::names::labels;
 
-/// The operators of the alpha versions.
-const OPERATORS: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
+/// Operators of the versions before v1.
+pub(super) const OPERATORS: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
 
 /// Provisioner.
 pub fn provisioner() -> Value {

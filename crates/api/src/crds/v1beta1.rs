@@ -3,14 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{
-    alpha::kubelet,
+    alpha::{OPERATORS, kubelet},
     claim, class,
     parts::{self, object, rule, text, with},
     pool, root,
 };
-
-/// The operators of v1beta1.
-const OPERATORS: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
 
 /// NodePool.
 pub fn pool() -> Value {

@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 use super::mime::{MimePart, archive, is_mime, parts_of};
 use super::{Inputs, UserDataError, kubelet_args};
 
-const NODE_CONFIG: &str = "application/node.eks.aws";
+/// Content type of the parts of an archive that nodeadm reads.
+pub(super) const NODE_CONFIG: &str = "application/node.eks.aws";
 
 pub(super) fn render(inputs: &Inputs<'_>, kubelet: &KubeletConfiguration) -> Result<String, UserDataError> {
     let mut parts = match inputs.class.user_data.as_deref() {

@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use dovetail_api::v1::EC2NodeClassSpec;
 use serde_json::Value;
 
+use super::al2023::NODE_CONFIG;
 use super::mime::{is_mime, parts_of};
 use super::{ClusterFacts, Inputs, UserDataError, render};
 use crate::family::AmiFamily;
-
-/// Content type of the parts of an archive that nodeadm reads.
-const NODE_CONFIG: &str = "application/node.eks.aws";
 
 /// Renders the class as for a node without labels and taints of its own: what fails here fails at every launch.
 ///

@@ -3,6 +3,7 @@ use crate::apiserver::error::StatusCause;
 use crate::apiserver::registry::ResourceDef;
 use crate::apiserver::viewing::select::ListSelector;
 use crate::apiserver::{kinds::amounts, kinds::budgets, meta};
+use dovetail_api::validation::MOST_ANNOTATIONS;
 use dovetail_core::admission::PriorityClass;
 use serde_json::{Value, json};
 
@@ -53,9 +54,6 @@ fn priority_class(new: &Value) -> Option<StatusCause> {
     let why = PriorityClass::from_json(new).refusal(name, None)?;
     Some(StatusCause::forbidden(if name.starts_with("system-") { "metadata.name" } else { "value" }, &why))
 }
-
-/// The most that all annotations of an object may have together.
-const MOST_ANNOTATIONS: usize = 256 * 1024;
 
 fn metadata(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();

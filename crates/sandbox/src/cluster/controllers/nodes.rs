@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use dovetail_api::names::taints::{NOT_READY, UNREACHABLE};
 use k8s_openapi::api::core::v1::{Taint, Toleration};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,9 +14,6 @@ use crate::cluster::kind::Kind;
 use crate::cluster::pod::{PodView, condition, set_condition};
 use crate::cluster::scheduler::node::covers;
 use crate::cluster::work::Work;
-
-pub(crate) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-pub(crate) const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 /// Follows a change of a Node: evicts by taints, and has the pods of a Node that is gone collected.
 pub(crate) fn node_changed(ctx: &mut ClusterContext, change: &ClusterChange) {

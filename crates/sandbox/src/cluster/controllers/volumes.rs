@@ -1,5 +1,7 @@
 //! Claims and volumes: binding, and the EBS CSI driver's provisioning and deletion.
 
+use dovetail_api::names::labels::{REGION, ZONE};
+pub(crate) use dovetail_core::volumes::EBS;
 use serde_json::{Value, json};
 
 use super::template::deleting;
@@ -8,13 +10,9 @@ use crate::cluster::context::{ClusterChange, ClusterContext};
 use crate::cluster::kind::Kind;
 use crate::cluster::work::Work;
 
-/// The EBS CSI driver.
-pub(crate) const EBS: &str = "ebs.csi.aws.com";
 /// The in-tree provisioner that it replaces (CSI migration).
 const EBS_IN_TREE: &str = "kubernetes.io/aws-ebs";
 const EBS_ZONE: &str = "topology.ebs.csi.aws.com/zone";
-const ZONE: &str = "topology.kubernetes.io/zone";
-const REGION: &str = "topology.kubernetes.io/region";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use dovetail_api::hash::{OFFSET, fnv_from};
+use dovetail_api::names::taints::NOT_READY;
 use dovetail_core::Resources;
 use serde_json::{Value, json};
 
@@ -10,7 +11,6 @@ use super::machine::quantities;
 use super::user_data::NodeConfig;
 use crate::cluster::cache::Key;
 use crate::cluster::context::ClusterContext;
-use crate::cluster::controllers::nodes::NOT_READY;
 use crate::cluster::controllers::volumes::EBS;
 use crate::cluster::kind::Kind;
 use crate::region::{Region, RegionInstance};

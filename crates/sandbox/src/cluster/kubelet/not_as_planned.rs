@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use dovetail_api::names::labels::REGISTERED;
 use dovetail_core::Resources;
 use dovetail_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
 use serde_json::{Value, json};
@@ -11,9 +12,6 @@ use crate::cluster::cache::Key;
 use crate::cluster::context::{ClusterChange, ClusterContext};
 use crate::cluster::kind::Kind;
 use crate::region::RegionInstance;
-
-/// The label of a Node whose claim has been given it.
-const REGISTERED: &str = "karpenter.sh/registered";
 
 impl Kubelets {
     /// Delay with which an instance joins, compared with others.

@@ -201,9 +201,9 @@ fn words(line: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::*;
+    use dovetail_api::names::taints::UNREGISTERED;
 
-    const UNREGISTERED: &str = "karpenter.sh/unregistered";
+    use super::*;
 
     fn check(config: &NodeConfig, family: AmiFamily) {
         assert_eq!((config.family, config.cluster.as_deref()), (family, Some("demo")));

@@ -1,11 +1,11 @@
 //! PodTopologySpread: the filter for `DoNotSchedule` and the score for `ScheduleAnyway`.
 
+use dovetail_api::names::labels::HOSTNAME;
+
 use super::class::{PodClass, Spread};
 use super::filter::FilterReason;
 use super::node::NodeInfo;
 use super::state::{ClassId, CountedPods, SchedulerState, Slot};
-
-const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The hard constraints of a pod, with the pods of each domain counted.
 #[derive(Debug)]
