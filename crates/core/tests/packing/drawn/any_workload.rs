@@ -317,9 +317,13 @@ fn more_of_pod() -> impl Strategy<Value = Value> {
     ]);
     let refused = some(&["n0", "n1", "n2", "no-such-node"], 0..3);
     let often = (any_ports(), any_tolerations(), own_labels());
-    let more = (often, created, refused).prop_map(|((ports, tolerations, selector), created, refused)| {
-        json!({"hostPorts": ports, "tolerations": tolerations, "nodeSelector": selector, "created": created, "refusedNodes": refused})
-    });
+    let existing_only = prop::bool::weighted(0.2);
+    let more = (often, created, refused, existing_only).prop_map(
+        |((ports, tolerations, selector), created, refused, waits)| {
+            json!({"hostPorts": ports, "tolerations": tolerations, "nodeSelector": selector, "created": created,
+            "refusedNodes": refused, "existingOnly": waits})
+        },
+    );
     prop_oneof![3 => Just(json!({})), 1 => more]
 }
 
@@ -532,6 +536,8 @@ proptest! {
     fn anything_that_can_be_written_is_answered_pod_by_pod(problem in anything()) {
         let packing = packed(&problem);
         prop_assert_eq!(answered(&problem, &packing), vec![]);
+        let waits = |pod: &usize| problem.pods[*pod].existing_only;
+        prop_assert!(!packing.claims.iter().flat_map(|claim| &claim.pods).any(waits));
     }
 
     #[test]
