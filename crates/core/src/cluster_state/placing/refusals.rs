@@ -4,12 +4,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::pause::DoublingPause;
 use crate::pod::Pod;
 use crate::resources::Resources;
 
-/// First and longest time for which refusals count.
-const FIRST: Duration = Duration::from_secs(600);
-const LONGEST: Duration = Duration::from_secs(6 * 3600);
+/// Time for which refusals count.
+const TIME_OUT: DoublingPause =
+    DoublingPause { first: Duration::from_secs(600), longest: Duration::from_secs(6 * 3600) };
 /// Points of a refusal: `HEARD` if kube-scheduler was heard of meanwhile, `SILENT` if not.
 const HEARD: u32 = 3;
 const SILENT: u32 = 1;
@@ -126,6 +127,6 @@ impl Refusals {
     }
 
     fn length(&self) -> Duration {
-        FIRST.saturating_mul(1 << self.times.saturating_sub(1).min(16)).min(LONGEST)
+        TIME_OUT.length_of_nth(self.times)
     }
 }
