@@ -378,7 +378,6 @@ fn as_pool(name: &str, pool: &NodePool, usage: Resources, instance_types: Vec<us
     }
 }
 
-/// The classes that usable pools refer to.
 impl Snapshot {
     /// Names of the EC2NodeClasses that pools refer to.
     #[must_use]

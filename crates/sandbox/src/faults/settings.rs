@@ -113,7 +113,7 @@ pub struct SqsFaults {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QueueLost {
-    /// In which way.
+    /// Way in which it is lost.
     pub how: QueueLoss,
     /// Time from the beginning until then.
     #[serde(with = "duration")]

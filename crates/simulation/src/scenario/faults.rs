@@ -267,7 +267,7 @@ pub struct ScenarioJoinsLate {
     /// Instance types that it concerns.
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
-    /// By how much.
+    /// Delay of the node's joining.
     pub by: Spanned<String>,
 }
 
@@ -275,7 +275,7 @@ pub struct ScenarioJoinsLate {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioKubeletRefuses {
-    /// On which types.
+    /// Instance types that it concerns.
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
     /// Labels of the pods; all but DaemonSets' where there are none.
