@@ -223,7 +223,9 @@ def huge_pages_are_counted_as_memory(c):
 
 @corruption("PL-13", also=("PL-14",))
 def daemons_are_forgotten(c):
-    c.sample["daemonSets"] = [{"name": "agent", "requests": {"cpu": "15"}, "tolerations": [{"operator": "Exists"}]}]
+    # As large as all pods of a node that is more than half full: it would run there alone, which makes it count.
+    requests = {"cpu": c.of("plain-0")["requests"]["cpu"]}
+    c.sample["daemonSets"] = [{"name": "agent", "requests": requests, "tolerations": [{"operator": "Exists"}]}]
 
 
 @corruption("PL-13")
