@@ -13,6 +13,8 @@ from rule import Rule
 FREE, FREE_IN_ALL, TRIALS, HOUR, UNDER_WAY = 10, 30, 8, 3600, 30
 # A node counts as used a minute and a half after it got ready, and is known to be ready a little later than it is.
 PROVEN = HOUR + 300
+# Losses of a pool so soon after a claim of it was initialized do not count: they are forgotten when its node counts as used.
+FORGOTTEN = 120
 
 
 class Futile(Rule):
@@ -81,8 +83,11 @@ class Futile(Rule):
 
     def _ended(self, instance, t):
         uid = self._of.get(instance.token)
-        if uid is not None and uid not in self._ready and instance.interrupted is None:
-            self._lost[self.world.claims[uid].pool].append(t)
+        if uid is None or uid in self._ready or instance.interrupted is not None:
+            return
+        pool = self.world.claims[uid].pool
+        if t - self._proven.get(pool, -FORGOTTEN) >= FORGOTTEN:
+            self._lost[pool].append(t)
 
 
 FUTILE = (Futile,)

@@ -50,14 +50,21 @@ impl<K: Ord, S: PartialEq> SayOnce<K, S> {
         if self.said.get(&key).is_some_and(|last| last.what == what && now < last.until) {
             return false;
         }
+        if !self.said.contains_key(&key) {
+            self.make_room(now);
+        }
+        self.said.insert(key, Said { what, until });
+        true
+    }
+
+    /// Makes room for another key: those that may be said again go first, all where there are none.
+    fn make_room(&mut self, now: Duration) {
         if self.said.len() >= self.most {
             self.said.retain(|_, last| now < last.until);
         }
         if self.said.len() >= self.most {
             self.said.clear();
         }
-        self.said.insert(key, Said { what, until });
-        true
     }
 
     /// Forgets what was said of a key, as its object is gone.
@@ -132,5 +139,8 @@ mod tests {
         assert_eq!(once.iter().map(|(key, ())| *key).collect::<Vec<_>>(), [2, 3]);
         assert!(once.is_due(4, (), at(11), at(10)) && once.is_due(5, (), at(11), at(10)));
         assert_eq!(once.iter().count(), 1, "all of them, where none may be");
+        let mut full = SayOnce::with_bound(2);
+        assert!(full.is_news("a", 1) && full.is_news("b", 1) && full.is_news("a", 2));
+        assert_eq!(full.last_said(&"b"), Some(&1), "a known key takes no more room");
     }
 }

@@ -38,6 +38,8 @@ pub struct ServerTime {
     agreed: Option<(Duration, Timestamp)>,
     /// Answers in a row that name another time.
     doubts: u32,
+    /// Distance of the last of them; they name the same time while it hardly changes.
+    doubted: SignedDuration,
     /// The step of the skew that is believed.
     step: i8,
     /// Another step that the last answers show, with the number of these answers.
@@ -62,7 +64,7 @@ impl ServerTime {
         let time = self.time_at(now, own_wall);
         let nearest = time.clamp(date, latest);
         let first = self.agreed.is_none();
-        if first || self.believes(time.duration_since(nearest).unsigned_abs()) {
+        if first || self.believes(nearest.duration_since(time)) {
             self.agreed = Some((now, nearest));
         }
         let ahead = own_wall.duration_since(self.time_at(now, own_wall));
@@ -70,12 +72,16 @@ impl ServerTime {
     }
 
     /// True where the time moves to that of an answer that is so far off.
-    fn believes(&mut self, off: Duration) -> bool {
-        let needed = match off {
-            _ if off <= AGREES_WITHIN => 0,
-            _ if off <= CLOCKS_APART => MOVED_AFTER,
+    fn believes(&mut self, off: SignedDuration) -> bool {
+        let needed = match off.unsigned_abs() {
+            by if by <= AGREES_WITHIN => 0,
+            by if by <= CLOCKS_APART => MOVED_AFTER,
             _ => MOVED_FAR_AFTER,
         };
+        if off.saturating_sub(self.doubted).unsigned_abs() > AGREES_WITHIN {
+            self.doubts = 0;
+        }
+        self.doubted = off;
         self.doubts = self.doubts.saturating_add(1);
         let believed = self.doubts >= needed;
         if believed {
@@ -308,6 +314,20 @@ mod tests {
             other(&mut time, number);
         }
         assert_eq!(other(&mut time, 8.0), at("11:00:00"));
+    }
+
+    #[test]
+    fn answers_that_name_different_times_do_not_add_up() {
+        let mut time = ServerTime::default();
+        answers(&mut time, 0, 1, 0, |_| 0);
+        answers(&mut time, 1, 19, 0, |number| if number < 19 { 25 } else { 3600 });
+        for number in 20..40 {
+            answers(&mut time, number, 1, 0, |number| i64::from(number) * 1000);
+        }
+        answers(&mut time, 40, 3, 0, |_| -7200);
+        let now = seconds(42.0);
+        let ahead = time.time_at(now, at("10:00:42")).duration_since(at("10:00:42"));
+        assert!(ahead.abs() <= SignedDuration::from_secs(1), "{ahead:?}");
     }
 
     #[test]

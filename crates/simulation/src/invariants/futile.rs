@@ -21,6 +21,10 @@ const UNDER_WAY: f64 = 30.0;
 /// waits until it is sure that the node is used.
 const PROVEN: f64 = HOUR + 300.0;
 
+/// Seconds after a claim was initialized in which losses of its pool do not count: the replica, which waits until it is sure that the
+/// node is used, forgets them then.
+const FORGOTTEN: f64 = 120.0;
+
 /// State of launches, as the event log has told it so far.
 #[derive(Default)]
 struct Futile {
@@ -120,8 +124,9 @@ impl Futile {
         let lately = |at: &&f64| state.now - **at < HOUR;
         if self.braked.contains(uid) {
             let trials = self.trials.entry(claim.pool.clone()).or_default();
+            trials.retain(|at| lately(&at));
             trials.push(state.now);
-            let (count, whose) = (trials.iter().filter(lately).count(), format!("pool {}", claim.pool));
+            let (count, whose) = (trials.len(), format!("pool {}", claim.pool));
             found.push(Trials { count, whose, free: FREE });
         }
         if self.braked_in_all.contains(uid) {
@@ -136,7 +141,13 @@ impl Futile {
         let Some(machine) = state.machines.get(entry.text("id")) else { return };
         let claim = self.by_token.get(&machine.token).and_then(|uid| state.claims.get(uid));
         if let Some(claim) = claim.filter(|claim| claim.initialized_at.is_none() && !machine.warned) {
-            self.lost.entry(claim.pool.clone()).or_default().push(seconds(entry));
+            let now = seconds(entry);
+            if self.proven.get(&claim.pool).is_some_and(|at| now - at < FORGOTTEN) {
+                return;
+            }
+            let lost = self.lost.entry(claim.pool.clone()).or_default();
+            lost.retain(|at| now - at < HOUR);
+            lost.push(now);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! DaemonSets: the pod that each puts on a node, and the nodes on which it lands.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_api::names::labels;
@@ -23,6 +23,9 @@ use crate::volumes::is_attachable;
 pub const POD_TEMPLATE_GENERATION: &str = "pod-template-generation";
 /// Annotation of a DaemonSet: the generation of its template now (API server).
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+/// Most steps of work, of some 100 ns each, for the order of the DaemonSets that are to come to nodes. Rules are held against each
+/// kind of pod that waits; DaemonSets that are left then, the least urgent, count as none.
+const MOST_STEPS: usize = 1_000_000;
 
 impl Snapshot {
     /// The pod that each DaemonSet puts on its nodes. The requests after admission (limit ranges, webhooks) of its newest
@@ -118,7 +121,12 @@ pub(in crate::cluster_state) struct ComingDaemons<'p> {
 impl<'p> ComingDaemons<'p> {
     /// The coming pods of the DaemonSets of a problem.
     pub fn new(problem: &'p Problem) -> Self {
-        let order = DaemonOrder::from_problem(problem, |_| true);
+        let left = Cell::new(MOST_STEPS);
+        let spend = |steps: usize| {
+            left.set(left.get().saturating_sub(steps));
+            left.get() > 0
+        };
+        let order = DaemonOrder::from_problem(problem, spend);
         let own = |pod: &Pod| {
             let uid = pod.uid.strip_prefix(UID_PREFIX)?;
             Some(controlled_by(&pod.namespace, "DaemonSet", uid))
