@@ -61,6 +61,11 @@ impl Asker {
         Self { whom: whom.into(), patience, until: Instant::now() + patience }
     }
 
+    /// The same asker, with its time before it.
+    pub fn afresh(&self) -> Self {
+        Self::new(self.whom.clone(), self.patience)
+    }
+
     /// Repeats a question until it is answered or refused, or the time is over.
     pub async fn ask<T, F>(&self, what: &str, mut question: impl FnMut() -> F) -> Result<T, NoAnswer>
     where

@@ -3,26 +3,29 @@
 
 pub mod ask;
 pub mod aws;
+mod look;
 pub mod named;
 pub mod older_crds;
 mod others;
 mod standing;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_actors::reading::{LenientApi, kinds_served};
 use dovetail_actors::{KubernetesVersion, Settings};
 use dovetail_input::Failure;
+use futures::future::join_all;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use k8s_openapi::apimachinery::pkg::version::Info;
-use kube::Client;
 use kube::api::ListParams;
+use kube::{Client, ResourceExt};
 
 use ask::{Asker, Attempt, NoAnswer};
-use others::{KeptDeployments, Others, Own, find_others, held_leases, lease_names};
+use look::each_page;
+use others::{KeptDeployments, Others, Own, USUAL_NAMESPACES, find_others, held_leases, lease_names};
 
 pub use others::SuspectLease;
 pub use standing::stand_by;
@@ -158,8 +161,8 @@ pub async fn older_kinds(asker: &Asker, client: &Client, converts: bool, warn: i
     Ok(())
 }
 
-/// Looks for others that provision. What is found is told by `warn`; nothing of it is a reason to end, as anybody may write such
-/// objects in a namespace. Answers the Leases that are to be watched ([`stand_by`]).
+/// Looks for others that provision, in a time of its own. What is found is told by `warn`; nothing of it is a reason to end, as
+/// anybody may write such objects in a namespace. Answers the Leases that are to be watched ([`stand_by`]).
 pub async fn find_rivals(
     asker: &Asker,
     client: &Client,
@@ -167,13 +170,8 @@ pub async fn find_rivals(
     now: jiff::Timestamp,
     warn: impl Fn(&str),
 ) -> Vec<SuspectLease> {
-    let (deployments, leases) = match everything(asker, client, now, &warn).await {
-        Ok(everything) => everything,
-        Err(NoAnswer::Never(why) | NoAnswer::InTime(why)) => {
-            warn(&format!("whether a Karpenter or a Cluster Autoscaler runs here cannot be seen: {why}"));
-            return Vec::new();
-        }
-    };
+    let deployments = deployments(asker, client, &warn).await;
+    let leases = leases(asker, client, &deployments, now, &warn).await;
     let own = Own {
         namespace: &settings.lease_namespace,
         lease: &settings.lease_name,
@@ -216,62 +214,181 @@ fn unnamed(found: &[String]) -> Option<usize> {
     found.len().checked_sub(MOST_NAMED).filter(|more| *more > 0)
 }
 
-/// The Deployments and Leases that are of interest. That there are more than are looked at is told by `warn`.
-async fn everything(
-    asker: &Asker,
-    client: &Client,
-    now: jiff::Timestamp,
-    warn: &impl Fn(&str),
-) -> Result<(Vec<Deployment>, Vec<Lease>), NoAnswer> {
-    let all: LenientApi<Deployment> = LenientApi::all(client.clone());
+/// Says that the cluster is seen in part.
+fn warn_unseen(warn: &impl Fn(&str), why: &NoAnswer) {
+    warn(&format!(
+        "whether a Karpenter or a Cluster Autoscaler runs here cannot be seen in full: {why}; what was read until then counts"
+    ));
+}
+
+/// The Deployments that are of interest, as far as they can be read. That there are more than are looked at is told by `warn`.
+async fn deployments(asker: &Asker, client: &Client, warn: &impl Fn(&str)) -> Vec<Deployment> {
+    let (asker, all) = (&asker.afresh(), &LenientApi::<Deployment>::all(client.clone()));
+    let list = |page: ListParams| async move { asker.api("the cluster's Deployments", || all.list(&page)).await };
     let mut kept = KeptDeployments::default();
-    let mut page = ListParams::default().limit(PAGE);
-    loop {
-        let found = asker.api("the cluster's Deployments", || all.list(&page)).await?;
-        kept.keep_of_interest(found.items);
-        let Some(token) = found.continues else { break };
-        page = page.continue_token(&token);
+    let ended = each_page(ListParams::default().limit(PAGE), list, |found| {
+        kept.keep_of_interest(found);
+        true
+    });
+    if let Err(why) = ended.await {
+        warn_unseen(warn, &why);
     }
-    let KeptDeployments { kept: deployments, left_out, .. } = kept;
+    let KeptDeployments { kept, left_out, .. } = kept;
     if left_out > 0 {
         warn(&format!(
             "{left_out} more Deployments look like a Karpenter or a Cluster Autoscaler, and are not looked at"
         ));
     }
+    kept
+}
+
+/// The Leases that are of interest, as far as they can be read. That there are more than are looked at is told by `warn`.
+async fn leases(
+    asker: &Asker,
+    client: &Client,
+    deployments: &[Deployment],
+    now: jiff::Timestamp,
+    warn: &impl Fn(&str),
+) -> Vec<Lease> {
+    let asker = asker.afresh();
     let mut names = vec![dovetail_api::names::LEASE_NAME.to_owned(), "cluster-autoscaler".to_owned()];
-    let others = lease_names(&deployments);
+    let others = lease_names(deployments);
     if others.len() > MOST_LEASE_NAMES {
         let more = others.len() - MOST_LEASE_NAMES;
         warn(&format!("{more} more name(s) of Leases by which what looks like a Karpenter leads are not looked for"));
     }
     names.extend(others.into_iter().take(MOST_LEASE_NAMES));
-    let mut leases = Vec::new();
-    for name in names {
-        leases.extend(leases_named(asker, client, &name, now, warn).await?);
+    let place = |lease: Lease| ((lease.namespace(), lease.name_any()), lease);
+    let mut leases: BTreeMap<_, _> = usual_leases(&asker, client, &names, now).await.into_iter().map(place).collect();
+    let mut unseen = None;
+    for name in &names {
+        let (found, failed) = leases_named(&asker, client, name, now, warn).await;
+        leases.extend(found.into_iter().map(place));
+        let out_of_time = matches!(failed, Some(NoAnswer::InTime(_)));
+        unseen = unseen.or(failed);
+        if out_of_time {
+            break;
+        }
     }
-    Ok((deployments, leases))
+    if let Some(why) = unseen {
+        warn_unseen(warn, &why);
+    }
+    leases.into_values().collect()
 }
 
-/// The Leases of a name that may be somebody's. That there are more than are read is told by `warn`.
+/// The Leases of these names in the namespaces where a Karpenter usually runs, as far as they can be read: those that anybody
+/// makes elsewhere, which are listed after them, take nothing of their time.
+async fn usual_leases(asker: &Asker, client: &Client, names: &[String], now: jiff::Timestamp) -> Vec<Lease> {
+    let places = USUAL_NAMESPACES.into_iter().flat_map(|namespace| names.iter().map(move |name| (namespace, name)));
+    let found = places.map(|(namespace, name)| async move {
+        let (own, page) = (LenientApi::<Lease>::namespaced(client.clone(), namespace), look::named(name));
+        asker.api("a Lease", || own.list(&page)).await
+    });
+    join_all(found).await.into_iter().flatten().flat_map(|page| held_leases(page.items, now)).collect()
+}
+
+/// The Leases of a name that may be somebody's, and the error that kept more from being read. That there are more than are read
+/// is told by `warn`.
 async fn leases_named(
     asker: &Asker,
     client: &Client,
     name: &str,
     now: jiff::Timestamp,
     warn: &impl Fn(&str),
-) -> Result<Vec<Lease>, NoAnswer> {
-    let all: LenientApi<Lease> = LenientApi::all(client.clone());
-    let mut page = ListParams::default().fields(&format!("metadata.name={name}")).limit(PAGE);
+) -> (Vec<Lease>, Option<NoAnswer>) {
+    let all = &LenientApi::<Lease>::all(client.clone());
+    let list = |page: ListParams| async move { asker.api("the cluster's Leases", || all.list(&page)).await };
     let (mut leases, mut read) = (Vec::new(), 0);
-    loop {
-        let found = asker.api("the cluster's Leases", || all.list(&page)).await?;
-        read += found.items.len();
-        leases.extend(held_leases(found.items, now));
-        let Some(token) = found.continues else { return Ok(leases) };
-        if read >= MOST_LEASES {
-            warn(&format!("more than {MOST_LEASES} Leases are called {name}: the others are not looked at"));
-            return Ok(leases);
+    let ended = each_page(look::named(name).limit(PAGE), list, |found| {
+        read += found.len();
+        leases.extend(held_leases(found, now));
+        read < MOST_LEASES
+    });
+    let ended = ended.await;
+    if matches!(ended, Ok(false)) {
+        warn(&format!("more than {MOST_LEASES} Leases are called {name}: the others are not looked at"));
+    }
+    (leases, ended.err())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::cell::RefCell;
+    use std::convert::Infallible;
+    use std::future::Future;
+    use std::time::Duration;
+
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A client of an API server that answers a path with its query by a status and a body.
+    pub fn client<F>(answer: impl Fn(String) -> F + Send + 'static) -> Client
+    where
+        F: Future<Output = (u16, Value)> + Send + 'static,
+    {
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let answer = answer(request.uri().to_string());
+            async move {
+                let (status, body) = answer.await;
+                let mut response = http::Response::new(Body::from(body.to_string().into_bytes()));
+                *response.status_mut() = http::StatusCode::from_u16(status).unwrap();
+                Ok::<_, Infallible>(response)
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    /// A page of objects, and the token of the next.
+    pub fn list(items: &[Value], next: Option<&str>) -> Value {
+        json!({"kind": "List", "apiVersion": "v1", "metadata": {"continue": next.unwrap_or_default()}, "items": items})
+    }
+
+    /// An API server's refusal.
+    pub fn failure(code: u16) -> Value {
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": "r", "message": "m"})
+    }
+
+    /// Lists, of which no second page can be had; none but those of all namespaces if there are `only_all`.
+    fn first_pages_only(only_all: bool) -> Client {
+        client(move |path| async move {
+            let name = dovetail_api::names::LEASE_NAME;
+            let lease = |namespace: &str| {
+                json!({"metadata": {"name": name, "namespace": namespace}, "spec": {"holderIdentity": "x",
+                    "leaseDurationSeconds": 15, "renewTime": "2100-01-01T00:00:00.000000Z"}})
+            };
+            let pod = json!({"spec": {"containers": [{"name": "c", "image": "karpenter/controller:1"}]}});
+            let deployment =
+                json!({"metadata": {"name": "kp", "namespace": "a"}, "spec": {"selector": {}, "template": pod}});
+            match path.split('?').next().unwrap_or_default() {
+                _ if path.contains("continue=") => (410, failure(410)),
+                "/apis/apps/v1/deployments" => (200, list(&[deployment], Some("more"))),
+                "/apis/coordination.k8s.io/v1/leases" => (200, list(&[lease("a")], Some("more"))),
+                "/apis/coordination.k8s.io/v1/namespaces/karpenter/leases" if !only_all && path.contains(name) => {
+                    (200, list(&[lease("karpenter")], None))
+                }
+                _ => (404, failure(404)),
+            }
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn search_keeps_what_was_read_and_has_its_own_time() {
+        let asker = Asker::new("the API server", Duration::from_secs(2));
+        tokio::time::advance(Duration::from_secs(3)).await;
+        let given = [("CLUSTER_NAME".to_owned(), "demo".to_owned())];
+        let settings = Settings::from_map(&given.into()).unwrap();
+        for (only_all, expected) in [(true, ["a"].as_slice()), (false, ["karpenter", "a"].as_slice())] {
+            let warned = RefCell::new(Vec::new());
+            let warn = |text: &str| warned.borrow_mut().push(text.to_owned());
+            let server = first_pages_only(only_all);
+            let suspects = find_rivals(&asker, &server, &settings, jiff::Timestamp::UNIX_EPOCH, warn).await;
+            let namespaces: Vec<&str> = suspects.iter().map(|one| one.namespace.as_str()).collect();
+            assert_eq!(namespaces, expected);
+            let said = |text: &str| warned.borrow().iter().filter(|line| line.contains(text)).count();
+            assert_eq!((said("cannot be seen in full"), said("Deployment a/kp looks like")), (2, 1), "{warned:?}");
         }
-        page = page.continue_token(&token);
     }
 }

@@ -57,6 +57,8 @@ pub async fn cluster(
 ) -> Result<(), Failure> {
     let all: LenientApi<Node> = LenientApi::all(client.clone());
     let page = ListParams::default().limit(LOOKED_AT);
+    // The looks before this one may have taken all of their time.
+    let asker = asker.afresh();
     let Ok(found) = asker.api("the cluster's nodes", || all.list(&page)).await else { return Ok(()) };
     // Ours were made under the name that was given then.
     let nodes: Vec<&Node> = found.items.iter().filter(|node| !node.labels().contains_key(labels::NODE_POOL)).collect();

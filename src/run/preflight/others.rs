@@ -8,11 +8,13 @@ use std::time::Duration;
 use dovetail_core::lease::STRANGERS_WAIT;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Container;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
+/// Longest holder of a Lease that is somebody's, in bytes: the name of a pod and a UUID are shorter.
+const LONGEST_HOLDER: usize = 512;
 /// Number of its durations within which a Lease that was renewed may be alive.
 const ALIVE: u32 = 3;
 /// Seconds that a Lease lasts which does not say so: client-go's default.
@@ -21,7 +23,7 @@ const USUAL_DURATION: i32 = 15;
 const NAME_LABELS: [&str; 3] = ["app.kubernetes.io/name", "k8s-app", "app"];
 const KARPENTER: &str = "karpenter";
 /// Namespaces in which a Karpenter usually runs.
-const USUAL_NAMESPACES: [&str; 2] = ["karpenter", "kube-system"];
+pub const USUAL_NAMESPACES: [&str; 2] = ["karpenter", "kube-system"];
 /// Most Deployments that look like a Karpenter or a Cluster Autoscaler, in all and of one namespace.
 const MOST_KEPT: usize = 100;
 const MOST_OF_NAMESPACE: usize = 5;
@@ -94,10 +96,20 @@ impl KeptDeployments {
 
 /// Keeps of Leases those that may be somebody's, without what is not looked at: anybody may make large ones.
 pub fn held_leases(found: Vec<Lease>, now: Timestamp) -> impl Iterator<Item = Lease> {
-    found.into_iter().filter(move |one| is_held(one, now)).map(|one| {
-        let ObjectMeta { name, namespace, .. } = one.metadata;
-        Lease { metadata: ObjectMeta { name, namespace, ..ObjectMeta::default() }, spec: one.spec }
-    })
+    found.into_iter().filter(move |one| is_held(one, now)).map(stripped)
+}
+
+/// The Lease without what is not looked at.
+pub fn stripped(lease: Lease) -> Lease {
+    let holder_identity = holder(&lease).map(str::to_owned);
+    let ObjectMeta { name, namespace, .. } = lease.metadata;
+    let spec = lease.spec.map(|LeaseSpec { lease_duration_seconds, renew_time, .. }| LeaseSpec {
+        holder_identity,
+        lease_duration_seconds,
+        renew_time,
+        ..LeaseSpec::default()
+    });
+    Lease { metadata: ObjectMeta { name, namespace, ..ObjectMeta::default() }, spec }
 }
 
 /// True if [`find_others`] looks at the Deployment.
@@ -117,11 +129,11 @@ pub fn lease_names(deployments: &[Deployment]) -> Vec<String> {
     names.into_iter().map(|(_, name)| name).filter(|name| known.insert(name.clone())).collect()
 }
 
-/// Looks through what runs in the cluster.
+/// Looks through what runs in the cluster. Findings of the namespaces where a Karpenter usually runs come first.
 pub fn find_others(own: &Own<'_>, deployments: &[Deployment], leases: &[Lease], now: Timestamp) -> Others {
     let mut others = Others::default();
     let mut led: Vec<((String, String), (String, String))> = Vec::new();
-    for deployment in deployments.iter().filter(|one| wants_to_run(one)) {
+    for deployment in usual_first(deployments).into_iter().filter(|one| wants_to_run(one)) {
         let namespace = deployment.namespace().unwrap_or_default();
         let at = format!("Deployment {namespace}/{}", deployment.name_any());
         if is(deployment, AUTOSCALER, "cluster-autoscaler") {
@@ -133,7 +145,7 @@ pub fn find_others(own: &Own<'_>, deployments: &[Deployment], leases: &[Lease], 
             if shares { others.sharing.push(at) } else { others.lookalikes.push(at) }
         }
     }
-    for lease in leases.iter().filter(|one| is_held(one, now)) {
+    for lease in usual_first(leases).into_iter().filter(|one| is_held(one, now)) {
         let (namespace, name) = (lease.namespace().unwrap_or_default(), lease.name_any());
         let holder = holder(lease).unwrap_or_default().to_owned();
         if name == AUTOSCALER {
@@ -151,18 +163,24 @@ pub fn find_others(own: &Own<'_>, deployments: &[Deployment], leases: &[Lease], 
             others.suspects.extend(Some(suspect).filter(|_| said));
         }
     }
-    others.suspects.sort_by_key(|suspect| is_unusual(&suspect.namespace));
     others
 }
 
-/// False of a namespace where a Karpenter usually runs, in which only administrators write: its Leases come first.
-fn is_unusual(namespace: &str) -> bool {
+/// The objects, those of the usual namespaces first.
+fn usual_first<K: ResourceExt>(found: &[K]) -> Vec<&K> {
+    let mut found: Vec<&K> = found.iter().collect();
+    found.sort_by_cached_key(|one| is_unusual(&one.namespace().unwrap_or_default()));
+    found
+}
+
+/// False of a namespace where a Karpenter usually runs, in which only administrators write: its objects come first.
+pub fn is_unusual(namespace: &str) -> bool {
     !USUAL_NAMESPACES.contains(&namespace)
 }
 
-/// Holder of a Lease, if it has one.
+/// Holder of a Lease, if it has one that is no longer than anybody's is.
 pub fn holder(lease: &Lease) -> Option<&str> {
-    lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
+    lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| (1..=LONGEST_HOLDER).contains(&holder.len()))
 }
 
 /// Time that a Lease lasts without a renewal, as far as that is believed of whoever may write one.
@@ -368,6 +386,13 @@ mod tests {
     }
 
     #[test]
+    fn holder_longer_than_any_pod_s_is_nobody() {
+        let held = |length: usize| lease("a", "karpenter-leader-election", &"x".repeat(length), 2);
+        assert_eq!(held_leases(vec![held(LONGEST_HOLDER), held(LONGEST_HOLDER + 1)], NOW).count(), 1);
+        assert_eq!(stripped(held(LONGEST_HOLDER + 1)).spec.unwrap().holder_identity, None);
+    }
+
+    #[test]
     fn a_stranger_s_duration_is_bounded() {
         let lasting = |seconds: i32| {
             let mut one = lease("a", "karpenter-leader-election", "x", 200);
@@ -420,7 +445,8 @@ mod tests {
         leases[0].metadata.annotations = Some([("large".to_owned(), "x".repeat(1000))].into());
         let leases: Vec<Lease> = held_leases(leases, NOW).collect();
         assert!(leases[0].metadata.annotations.is_none());
-        let found = find_others(&OWN, &[], &leases, NOW);
+        let found = find_others(&OWN, &kept.kept, &leases, NOW);
+        assert_eq!(found.lookalikes[0], "Deployment karpenter/mine", "it is named, not only counted");
         assert_eq!((found.suspects.len(), found.suspects[0].namespace.as_str()), (301, "karpenter"));
     }
 

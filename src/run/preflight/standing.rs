@@ -19,20 +19,17 @@ use kube::api::{ListParams, PostParams};
 use kube::{Client, ResourceExt};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::others::{SuspectLease, believed_duration, holder};
-use super::{MOST_NAMED, unnamed};
+use super::MOST_NAMED;
+use super::look::{ANSWER_WITHIN, Look, MOST_READ_ALONE, Place, look_at};
+use super::others::{SuspectLease, believed_duration, holder, is_unusual};
 
 /// Pause between two looks. A Karpenter renews its Lease every two seconds.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time without renewal after which a Lease is not watched on, whatever duration it states: Karpenter, which renews every two
 /// seconds, gives up after ten.
 const UNRENEWED: Duration = Duration::from_secs(20);
-/// Longest wait for one answer, and longest time between two looks that show whether a Lease is renewed.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// Most Leases that are read one by one in a look; where more are watched, all of their names are listed, page by page.
-const MOST_READ_ALONE: usize = 20;
-/// Leases a page.
-const PAGE: u32 = 100;
+/// Looks without an end, and without a whole one between them, after which only [`MOST_READ_ALONE`] Leases are watched on.
+const UNFINISHED_LOOKS: u32 = 2;
 /// Most Leases whose accounts are asked about, in all and between two looks.
 const MOST_JUDGED: usize = 100;
 const MOST_JUDGED_AT_ONCE: usize = 10;
@@ -126,26 +123,31 @@ pub async fn stand_by(client: &Client, suspects: Vec<SuspectLease>, warn: impl F
     let Some(longest) = suspects.iter().map(|one| one.duration).max() else { return Ok(()) };
     let begun = Instant::now();
     let mut watch = Watch::new(suspects);
-    let mut harmless = Vec::new();
+    let (mut named, mut more) = (0, 0);
     while !watch.looks.are_over(begun.elapsed(), longest) && !watch.watched.is_empty() {
-        match timeout(ANSWER_WITHIN, leases_now(client, &watch.watched)).await.ok().flatten() {
-            Some(leases) => {
+        match look_at(client, &watch.places()).await {
+            Look::Whole(leases) => {
                 watch.see(&leases, begun.elapsed());
                 for (suspect, renewals) in watch.split_off_renewed() {
-                    harmless.push(not_heeded(client, &suspect, &renewals).await?);
-                    if let Some(last) = harmless.last().filter(|_| harmless.len() <= MOST_NAMED) {
-                        warn(last);
+                    let why = not_heeded(client, &suspect, &renewals).await?;
+                    // Made-up ones take the place of none in the usual namespaces.
+                    if is_unusual(&suspect.namespace) && named == MOST_NAMED {
+                        more += 1;
+                    } else {
+                        named += usize::from(is_unusual(&suspect.namespace));
+                        warn(&why);
                     }
                 }
             }
-            None => watch.keep_few(),
+            Look::Unfinished => watch.keep_few(&warn),
+            Look::Failed => {}
         }
         watch.drop_unrenewed();
         if !watch.watched.is_empty() {
             sleep(LOOK_INTERVAL).await;
         }
     }
-    if let Some(more) = unnamed(&harmless) {
+    if more > 0 {
         warn(&format!(
             "{more} more Lease(s) are renewed by accounts that are not known to provision: they are not heeded"
         ));
@@ -163,8 +165,10 @@ struct Watch {
     unrenewed: Vec<SuspectLease>,
     /// Number of those whose accounts were asked about.
     judged: usize,
-    /// Number of those that were too many to be read or asked about.
+    /// Number of those that were too many to be asked about.
     left_out: usize,
+    /// Looks without an end since the last whole one.
+    unfinished: u32,
     looks: Looks,
 }
 
@@ -174,9 +178,14 @@ impl Watch {
         Self { watched, ..Self::default() }
     }
 
-    /// Takes in a look, by namespace and name.
-    fn see(&mut self, leases: &BTreeMap<(String, String), Lease>, now: Duration) {
+    fn places(&self) -> BTreeSet<Place> {
+        self.watched.iter().map(|(suspect, _)| (suspect.namespace.clone(), suspect.name.clone())).collect()
+    }
+
+    /// Takes in a whole look, by namespace and name.
+    fn see(&mut self, leases: &BTreeMap<Place, Lease>, now: Duration) {
         self.looks.note(now);
+        self.unfinished = 0;
         for (suspect, renewals) in &mut self.watched {
             renewals.see(leases.get(&(suspect.namespace.clone(), suspect.name.clone())), now);
         }
@@ -199,10 +208,23 @@ impl Watch {
         renewed
     }
 
-    /// Watches only the first few on, where all of them could not be read.
-    fn keep_few(&mut self) {
-        self.left_out += self.watched.len().saturating_sub(MOST_READ_ALONE);
+    /// Takes in a look that came to no end. After the second only the first few are watched on, which is told by `warn`.
+    fn keep_few(&mut self, warn: &impl Fn(&str)) {
+        self.unfinished += 1;
+        let more = self.watched.len().saturating_sub(MOST_READ_ALONE);
+        if self.unfinished < UNFINISHED_LOOKS || more == 0 {
+            return;
+        }
+        // Those that wait for their judgement stand before the others.
+        self.watched.sort_by_key(|one| is_unusual(&one.0.namespace));
         self.watched.truncate(MOST_READ_ALONE);
+        // The looks without an end took of the time in which these are seen to be renewed.
+        self.looks = Looks::default();
+        warn(&format!(
+            "the Leases that look like a Karpenter's are too many or too large to be read in {} s: {more} of them are not \
+             watched any more; if a Karpenter runs outside of the namespaces karpenter and kube-system, scale it to 0",
+            ANSWER_WITHIN.as_secs()
+        ));
     }
 
     /// Ends the watch of those that were not renewed for long enough.
@@ -222,6 +244,9 @@ impl Watch {
             seen.extend(rest)
         } else {
             unseen.extend(rest)
+        }
+        for all in [&mut seen, &mut unseen] {
+            all.sort_by_key(|suspect| is_unusual(&suspect.namespace));
         }
         for SuspectLease { namespace, name, holder, .. } in seen.iter().take(MOST_NAMED) {
             warn(&format!(
@@ -262,36 +287,6 @@ async fn not_heeded(client: &Client, suspect: &SuspectLease, renewals: &Renewals
              runs there, scale it to 0"
         )),
     }
-}
-
-/// The Leases that are watched, by namespace and name; none where they cannot be listed now. With many made-up ones those of
-/// their names are listed, else each by itself.
-async fn leases_now(
-    client: &Client,
-    watched: &[(SuspectLease, Renewals)],
-) -> Option<BTreeMap<(String, String), Lease>> {
-    let named = |name: &str| ListParams::default().fields(&format!("metadata.name={name}")).limit(PAGE);
-    let place = |lease: Lease| ((lease.namespace().unwrap_or_default(), lease.name_any()), lease);
-    let mut leases = BTreeMap::new();
-    if watched.len() <= MOST_READ_ALONE {
-        for (suspect, _) in watched {
-            let own: LenientApi<Lease> = LenientApi::namespaced(client.clone(), &suspect.namespace);
-            leases.extend(own.list(&named(&suspect.name)).await.ok()?.items.into_iter().map(place));
-        }
-        return Some(leases);
-    }
-    let all: LenientApi<Lease> = LenientApi::all(client.clone());
-    let names: BTreeSet<&str> = watched.iter().map(|(suspect, _)| suspect.name.as_str()).collect();
-    for name in names {
-        let mut page = named(name);
-        loop {
-            let found = all.list(&page).await.ok()?;
-            leases.extend(found.items.into_iter().map(place));
-            let Some(token) = found.continues else { break };
-            page = page.continue_token(&token);
-        }
-    }
-    Some(leases)
 }
 
 /// Asks whether any account by which the holder may run may create NodeClaims.
@@ -372,6 +367,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use serde_json::json;
 
+    use super::super::tests::{client, failure, list};
     use super::*;
 
     fn lease(holder: &str, renewed: &str, seconds: i32) -> Lease {
@@ -380,6 +376,16 @@ mod tests {
             "spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": renewed},
         }))
         .unwrap()
+    }
+
+    fn suspect(namespace: &str, seconds: u64) -> SuspectLease {
+        SuspectLease {
+            namespace: namespace.to_owned(),
+            name: "karpenter-leader-election".to_owned(),
+            holder: "x".to_owned(),
+            duration: Duration::from_secs(seconds),
+            accounts: Vec::new(),
+        }
     }
 
     fn seen(looks: &[(u64, Option<Lease>)]) -> Option<String> {
@@ -433,15 +439,8 @@ mod tests {
 
     #[test]
     fn made_up_leases_hide_none_that_is_renewed() {
-        let suspect = |namespace: String| SuspectLease {
-            namespace,
-            name: "karpenter-leader-election".to_owned(),
-            holder: "x".to_owned(),
-            duration: Duration::from_secs(60),
-            accounts: Vec::new(),
-        };
         let names = (0..3000).map(|nth| format!("a{nth}")).chain(["zzz".to_owned()]);
-        let mut watch = Watch::new(names.map(suspect).collect());
+        let mut watch = Watch::new(names.map(|name| suspect(&name, 60)).collect());
         // So many are renewed, and the one that matters is the last.
         let leases = |second: u64, renewed: usize| {
             let lease_of = |(nth, namespace): (usize, String)| {
@@ -472,17 +471,75 @@ mod tests {
     fn accounts_are_asked_about_within_a_bound() {
         let mut watch = Watch { judged: MOST_JUDGED - 1, ..Watch::default() };
         let renewed = Renewals { seen: Some(("x".to_owned(), None, Duration::ZERO)), count: RENEWALS };
-        let suspect = |namespace: &str| SuspectLease {
-            namespace: namespace.to_owned(),
-            name: "n".to_owned(),
-            holder: "x".to_owned(),
-            duration: Duration::from_secs(60),
-            accounts: Vec::new(),
-        };
-        watch.watched = ["a", "b", "c"].map(|namespace| (suspect(namespace), renewed.clone())).into();
-        watch.watched.push((suspect("d"), Renewals::default()));
+        watch.watched = ["a", "b", "c"].map(|namespace| (suspect(namespace, 60), renewed.clone())).into();
+        watch.watched.push((suspect("d", 60), Renewals::default()));
         assert_eq!(watch.split_off_renewed().len(), 1);
         assert_eq!((watch.left_out, watch.watched.len()), (2, 1), "the one that is not renewed is watched on");
+    }
+
+    #[test]
+    fn looks_without_an_end_cut_the_watch_after_the_second() {
+        let names = (0..29).map(|nth| format!("a{nth}")).chain(["karpenter".to_owned()]);
+        let mut watch = Watch::new(names.map(|name| suspect(&name, 60)).collect());
+        let warned = std::cell::RefCell::new(Vec::new());
+        let warn = |text: &str| warned.borrow_mut().push(text.to_owned());
+        watch.keep_few(&warn);
+        watch.see(&BTreeMap::new(), Duration::from_secs(6));
+        watch.keep_few(&warn);
+        assert_eq!((watch.watched.len(), warned.borrow().len()), (30, 0), "a whole look is between them");
+        watch.keep_few(&warn);
+        watch.keep_few(&warn);
+        assert_eq!((watch.watched.len(), warned.borrow().len()), (MOST_READ_ALONE, 1));
+        assert_eq!(watch.watched[0].0.namespace, "karpenter");
+        assert!(warned.borrow()[0].contains("10 of them are not watched any more"), "{:?}", warned.borrow());
+        assert!(!watch.looks.are_over(Duration::from_secs(22), Duration::from_secs(15)), "their time begins anew");
+    }
+
+    #[test]
+    fn leases_of_usual_namespaces_are_named_first() {
+        let names = (0..9).map(|nth| format!("a{nth}")).chain(["karpenter".to_owned()]);
+        for suffice in [true, false] {
+            let unrenewed = names.clone().map(|name| suspect(&name, 1)).collect();
+            let watched = names.clone().map(|name| (suspect(&name, 60), Renewals::default())).collect();
+            let warned = std::cell::RefCell::new(Vec::new());
+            let watch = Watch { unrenewed, watched, ..Watch::default() };
+            watch.report(suffice, &|text: &str| warned.borrow_mut().push(text.to_owned()));
+            let first = |at: usize| warned.borrow()[at].starts_with("Lease karpenter/");
+            assert!(first(0) && (suffice || first(MOST_NAMED)), "{:?}", warned.borrow());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn blips_and_one_slow_look_hide_no_karpenter() {
+        let (begun, looks) = (Instant::now(), std::sync::atomic::AtomicU32::new(0));
+        let server = client(move |path: String| {
+            let asked = path.contains("/leases");
+            let look = if asked { looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed) } else { 0 };
+            async move {
+                let kp = json!({"metadata": {"name": "kp-1", "namespace": "zzz"}, "spec": {"containers": []}});
+                let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+                    "metadata": {}, "spec": {}, "status": {"allowed": true}});
+                match look {
+                    _ if path.contains("/pods") => return (200, list(&[kp], None)),
+                    _ if !asked => return (201, review),
+                    1 => return (429, failure(429)),
+                    2 => sleep(ANSWER_WITHIN * 2).await,
+                    _ => {}
+                }
+                let at = |second: u64| format!("2026-01-01T00:00:{second:02}.000000Z");
+                let made_up = (0..30).map(|nth| (format!("a{nth}"), lease("x", &at(0), 15)));
+                let real = ("zzz".to_owned(), lease("kp-1_x", &at(begun.elapsed().as_secs()), 15));
+                let leases = made_up.chain([real]).map(|(namespace, mut one)| {
+                    one.metadata.namespace = Some(namespace);
+                    serde_json::to_value(one).unwrap()
+                });
+                (200, list(&leases.collect::<Vec<_>>(), None))
+            }
+        });
+        let suspects = (0..30).map(|nth| format!("a{nth}")).chain(["zzz".to_owned()]);
+        let ended = stand_by(&server, suspects.map(|name| suspect(&name, 15)).collect(), |_| {}).await;
+        let said = format!("{:?}", ended.unwrap_err());
+        assert!(said.contains("Lease zzz/karpenter-leader-election is held by kp-1_x"), "{said}");
     }
 
     #[test]
