@@ -168,8 +168,12 @@ async fn read_body(mut body: Incoming, most: usize, room: &mut Room) -> Result<V
             let why = format!("there was no room for the body within {ROOM_WITHIN:?}: other reviews take it\n");
             return Err(refused(StatusCode::SERVICE_UNAVAILABLE, why));
         }
-        // At once, so that nothing is copied; memory that nothing is written to is not taken.
-        read.reserve_exact(if read.is_empty() { length } else { 0 });
+        let after = read.len() + part.len();
+        if after > read.capacity() {
+            // Ahead of what has come, so that little is copied, but not far: what is announced may never come.
+            let ahead = length.max(after).min(after.saturating_mul(4));
+            read.reserve_exact(ahead - read.len());
+        }
         read.extend_from_slice(&part);
     }
 }
