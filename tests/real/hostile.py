@@ -31,8 +31,8 @@ others run beside, in the same account. It has to hold that
   - a pod with the longest name there is gets its event, as does each DaemonSet that fits nowhere, and the class of a node that
     lies;
   - of what that node says no more than a fifth is believed, and nothing of other types than its own;
-  - while the webhook is called a replica takes at most 200 MiB more, by /proc, and what others ask it, and what the API server
-    has converted, is answered within seconds;
+  - while the webhook is called the replica that does not lead takes at most 200 MiB more, by /proc, the leader stays below the
+    chart's limit, and what others ask them, and what the API server has converted, is answered within seconds;
   - afterwards, when what they made is deleted, nothing of it is left.
 
 Prints tables in Markdown, and a line for each user: what was done, and what was held against it. Ends with 1 when anything was

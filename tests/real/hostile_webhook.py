@@ -22,9 +22,11 @@ REVIEWS = ROOT / "tests/live/run/hostile_reviews.py"
 PAUSE, ADDRESSES = 6.0, 8
 #: The share of the time before it begins: what the other users take of memory is there then.
 WAITS = 0.3
-#: MiB that a replica may take while it is called beyond what it had before: docs/guide/threats.md promises that for a whole
-#: replica without a cluster's load.
+#: MiB that the replica which does not lead may take while it is called beyond what it had before: docs/guide/threats.md promises
+#: that for a whole replica without a cluster's load. The other leads meanwhile, through all that the other users do.
 MOST_MIB = 200
+#: The chart's limit, in MiB: beyond it either is killed.
+LIMIT_MIB = 1024
 #: Seconds within which others' small reviews are answered, and what the API server converts for whoever reads v1beta1.
 ANSWERED_WITHIN, CONVERTED_WITHIN = 8.0, 12.0
 #: Both objects of others' reviews come back converted (hostile_reviews.py).
@@ -101,8 +103,9 @@ class Caller(threading.Thread):
         """What has to hold, whether it does, and what was seen."""
         more = {replica: self.peak[replica] - self.before[replica] for replica in self.peak}
         mib = ", ".join(f"{replica} {self.before[replica]:.0f}, then {peak:.0f} MiB" for replica, peak in self.peak.items())
-        yield (f"both replicas take at most {MOST_MIB} MiB more while they are called",
-               len(more) == len(REPLICAS) and all(one <= MOST_MIB for one in more.values()), mib or "nothing was measured")
+        measured = len(more) == len(REPLICAS)
+        yield (f"the replica that only answers takes at most {MOST_MIB} MiB more, the leader stays below {LIMIT_MIB} MiB",
+               measured and min(more.values()) <= MOST_MIB and max(self.peak.values()) < LIMIT_MIB, mib or "nothing was measured")
         slowest, met = max((one["slowest"] for one in self.told.values()), default=0.0), collections.Counter()
         for one in self.told.values():
             met.update(one["met"])

@@ -96,15 +96,17 @@ class Webhook(unittest.TestCase):
         self.assertEqual(acts["reviews: maps"], [3, 4, "1 times 0, 3 times 413"])
         self.assertEqual(acts["reviews: silent"], [9, 0, ""])
 
-    def asserted(self, peak=240, met=None, slowest=1.0):
+    def asserted(self, peak=240, leader=None, met=None, slowest=1.0):
         caller = hostile_webhook.Caller.__new__(hostile_webhook.Caller)
-        caller.before, caller.peak = dict.fromkeys(hostile_webhook.REPLICAS, 100), dict.fromkeys(hostile_webhook.REPLICAS, peak)
+        caller.before = dict.fromkeys(hostile_webhook.REPLICAS, 100)
+        caller.peak = dict(zip(hostile_webhook.REPLICAS, (peak, leader or peak)))
         caller.told = {"a": {"slowest": slowest, "met": met or {hostile_webhook.WELL_MET: 5}}}
         return [holds for _, holds, _ in caller.asserted()]
 
     def test_memory_and_answers_are_held_to_their_bounds(self):
         self.assertEqual(self.asserted(), [True, True])
-        self.assertEqual(self.asserted(peak=2600), [False, True])
+        self.assertEqual(self.asserted(leader=640), [True, True])
+        self.assertEqual([self.asserted(peak=340), self.asserted(leader=1100)], [[False, True]] * 2)
         self.assertEqual(self.asserted(met={hostile_webhook.WELL_MET: 5, "503 0 False": 1}), [True, False])
         self.assertEqual(self.asserted(slowest=30.0), [True, False])
         caller = hostile_webhook.Caller.__new__(hostile_webhook.Caller)
