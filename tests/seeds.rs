@@ -165,6 +165,12 @@ fn a_node_that_becomes_ready_while_it_registers_is_initialized() {
     comes_out_well("11491");
 }
 
+/// All spot was sold out, and one CreateFleet in six said nothing: each held the pod on its claim for six minutes.
+#[test]
+fn pod_finds_another_pool_where_some_launches_say_nothing() {
+    comes_out_well("346");
+}
+
 #[test]
 fn a_new_leader_puts_pods_where_the_one_before_had_planned_them() {
     comes_out_well("35131");

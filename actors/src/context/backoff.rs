@@ -35,11 +35,6 @@ impl Backoff {
         pause
     }
 
-    /// The next pauses are between these, grown as far as they are.
-    pub fn slow_down(&mut self, base: Duration, ceiling: Duration) {
-        self.lengths = DoublingPause { first: base, longest: ceiling };
-    }
-
     /// Number of pauses since the last success.
     pub fn failures(&self) -> u32 {
         self.failures

@@ -40,8 +40,6 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 const FLEET_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest pause between two attempts of one claim.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// The first and the longest pause between two attempts after an answer without instance and error: EC2 may have launched.
-const UNSAID_PAUSES: (Duration, Duration) = (Duration::from_secs(120), Duration::from_secs(600));
 /// Number of looks for a missing class: the watch of claims may be ahead of that of classes.
 const CLASS_LOOKS: u32 = 5;
 /// Most instance types in the log line of a claim (core spec 8).
@@ -329,7 +327,6 @@ impl<'a> Work<'a> {
                 launching.tell_failure(claim, error.reason, &error.message, true);
                 launching.fails(claim, error.reason, &error.message);
                 self.failure = (error.reason, error.message);
-                self.attempts.slow_down(UNSAID_PAUSES.0, UNSAID_PAUSES.1);
                 LaunchCallResult::Unsaid
             }
             LaunchErrorKind::TokenUsed => {

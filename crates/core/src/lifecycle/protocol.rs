@@ -230,6 +230,8 @@ enum Then {
     Attempt,
     /// The call was this launch's own, and will fail: the attempt has failed.
     Fail,
+    /// The call was this launch's own, and may be answered with nothing again: the claim goes.
+    GiveUp,
 }
 
 impl Protocol {
@@ -327,7 +329,8 @@ impl Protocol {
             LaunchCallResult::Later => (Doing::RestBeforeCall, LaunchStep::Rest(Pause::Call)),
             LaunchCallResult::Unknown => look_then(Then::Call),
             LaunchCallResult::Never if !self.unsure => (Doing::WriteFailure, LaunchStep::WriteFailure),
-            LaunchCallResult::Never | LaunchCallResult::TokenUsed | LaunchCallResult::Unsaid => look_then(Then::Fail),
+            LaunchCallResult::Never | LaunchCallResult::TokenUsed => look_then(Then::Fail),
+            LaunchCallResult::Unsaid => look_then(Then::GiveUp),
         }
     }
 
@@ -356,6 +359,8 @@ impl Protocol {
             // The pauses grow: a call that is not answered once may never be.
             Then::Call => (Doing::RestBeforeCall, LaunchStep::Rest(Pause::Call)),
             Then::Fail => (Doing::WriteFailure, LaunchStep::WriteFailure),
+            // Its pods may find something else, which this claim cannot become.
+            Then::GiveUp => remove("launch_unknown"),
             Then::Attempt => {
                 self.number = (token::attempt_of(&looking.token).unwrap_or(0).saturating_add(1), 0);
                 self.write_token()

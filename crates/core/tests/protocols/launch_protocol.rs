@@ -120,7 +120,7 @@ fn a_token_that_was_used_for_something_else_is_looked_for() {
 }
 
 #[test]
-fn answer_that_says_nothing_is_looked_for_then_tried_anew() {
+fn answer_that_says_nothing_is_looked_for_then_claim_goes() {
     let (mut protocol, first) = after(called());
     let LaunchStep::Call { token, .. } = first else { panic!("{first:?}") };
     assert_eq!(protocol.step(Input::Called(LaunchCallResult::Unsaid), NOW, true), LaunchStep::Look(token));
@@ -128,8 +128,12 @@ fn answer_that_says_nothing_is_looked_for_then_tried_anew() {
     let mut found = protocol.clone();
     let step = found.step(Input::Looked(NOW, Some(vec!["i-1".into()])), NOW, true);
     assert_eq!(step, LaunchStep::WriteInstance { id: "i-1".into(), adopted: true });
-    assert_eq!(protocol.step(Input::Looked(late, Some(Vec::new())), late, true), LaunchStep::WriteFailure);
-    assert_eq!(protocol.step(Input::Claim(claim(None, false)), late, true), LaunchStep::Rest(Pause::Attempt));
+    assert_eq!(
+        protocol.step(Input::Looked(late, Some(Vec::new())), late, true),
+        LaunchStep::Remove("launch_unknown"),
+        "its pods may find something else meanwhile"
+    );
+    assert_eq!(protocol.step(Input::Done, late, true), LaunchStep::End(LaunchEnd::Deleting));
 }
 
 #[test]
