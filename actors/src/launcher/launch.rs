@@ -324,9 +324,9 @@ impl<'a> Work<'a> {
             }
             LaunchErrorKind::MayHaveHappened => LaunchCallResult::Unknown,
             LaunchErrorKind::Unsaid => {
-                launching.tell_failure(claim, error.reason, &error.message, true);
+                // Not with this claim again.
+                launching.tell_failure(claim, error.reason, &error.message, false);
                 launching.fails(claim, error.reason, &error.message);
-                self.failure = (error.reason, error.message);
                 LaunchCallResult::Unsaid
             }
             LaunchErrorKind::TokenUsed => {
