@@ -10,8 +10,8 @@ roles of the chart, in both directions.
                                              not asked goes from it
 
 The real API server writes down what the chart's account asks (tests/real/parts.py); `dovetail simulate --events` tells of the
-writes of replicas in the tests' scenarios. A request is `[verb, group, resource, namespace]`; the namespace is said of those
-that are in one by themselves (Leases, what is in kube-system), `*` of all others.
+writes of replicas in the tests' scenarios. A request is `[verb, group, resource, namespace]`; the namespace is `kube-system`
+where the chart has roles in it for the resource, `*` of all others: only a cluster-wide role can allow those.
 """
 
 import json
@@ -24,6 +24,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 KEPT = HERE / "kube-requests.json"
 RUNS = ROOT / "target/real/run"
+#: The namespace that the control plane runs in, where the chart's roles are.
+OWN = "kube-system"
 #: How the event log calls what RBAC calls otherwise.
 VERBS = {"apply": "patch"}
 #: The groups of what replicas write in scenarios.
@@ -54,8 +56,8 @@ def recorded(path):
 
 
 def placed(resource, namespace):
-    """The namespace where it matters: of these there are roles in one namespace alone."""
-    return namespace if resource in ("leases", "services", "secrets", "configmaps") and namespace else "*"
+    """The namespace where it matters: of these the chart has roles in its own, and what is asked elsewhere needs one everywhere."""
+    return OWN if resource in ("leases", "services", "secrets", "configmaps") and namespace == OWN else "*"
 
 
 def played(scenario):

@@ -99,6 +99,12 @@ class Roles(unittest.TestCase):
             log.write_text("\n".join([event("allow", "get"), event("forbid", "patch"), event("allow", "list")[:40]]))
             self.assertEqual(roles.recorded(log), {("get", "", "nodes/status", "*")})
 
+    def test_a_request_in_a_strange_namespace_needs_a_role_everywhere(self):
+        self.assertEqual(roles.placed("leases", "karpenter"), "*")
+        self.assertEqual(roles.placed("leases", "kube-system"), "kube-system")
+        self.assertEqual(roles.placed("pods", "kube-system"), "*")
+        self.assertFalse(allowed(("get", "", "secrets", roles.placed("secrets", "team-a")), verbs(rendered())))
+
 
 if __name__ == "__main__":
     unittest.main()
