@@ -4,7 +4,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use dovetail_core::MaxOptionPrice;
 
+pub use crate::doctor::DoctorArgs;
+pub use crate::explain::ExplainArgs;
 use crate::node_budget::NodeBudget;
+use crate::plan::live::LivePlanArgs;
 pub use crate::run::RunArgs;
 
 /// Nodes for pending pods on EC2, at the lowest price, and their removal.
@@ -19,8 +22,12 @@ pub struct Cli {
 /// The commands of the contract (docs/commands.md).
 #[derive(Subcommand)]
 pub enum Command {
-    /// Pack a workload file or manifests, without a cluster: which nodes would come, at what price, what stays pending and why
+    /// Pack a workload file or manifests, or what waits on a live cluster: which nodes would come, at what price, what stays pending and why
     Plan(PlanArgs),
+    /// Say why a pod waits, a node stays, a claim is not ready or a pool launches nothing, on a live cluster, without a write
+    Explain(ExplainArgs),
+    /// Look at everything that Dovetail needs, before and while it runs: rights, Lease, CRDs, AWS; 0 green, 1 yellow, 2 red
+    Doctor(DoctorArgs),
     /// Run a scenario: control plane, cluster and region in one process, on virtual time
     Simulate(SimulateArgs),
     /// Run the control plane and an embedded cluster, live
@@ -78,7 +85,12 @@ pub struct EnvArgs {
 #[derive(Args)]
 pub struct PlanArgs {
     /// A workload file, JSON, plain or gzipped
-    #[arg(long, value_name = "FILE", conflicts_with = "manifests", required_unless_present = "manifests")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "manifests",
+        required_unless_present_any = ["manifests", "live", "kubeconfig"]
+    )]
     pub workload: Option<String>,
     /// Manifests: pools, classes and workloads; may be given several times, a folder stands for its files, `-` is standard input
     #[arg(short = 'f', value_name = "FILE")]
@@ -119,6 +131,9 @@ pub struct PlanArgs {
     /// Values for ${VAR}.
     #[command(flatten)]
     pub environment: EnvArgs,
+    /// A live cluster in place of files, and what-ifs.
+    #[command(flatten)]
+    pub live: LivePlanArgs,
 }
 
 /// An amount of dollars, from zero.

@@ -3,6 +3,9 @@
 mod cli;
 mod convert;
 mod crds;
+mod doctor;
+mod explain;
+mod live;
 mod node_budget;
 mod plan;
 mod run;
@@ -12,7 +15,7 @@ mod terminal;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use dovetail_input::Failure;
 
 use cli::{Cli, Command};
@@ -25,8 +28,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const MOST_MISTAKES: usize = 1_000;
 
 fn main() -> ExitCode {
-    let ended = match Cli::parse().command {
+    let ended = match parse().command {
         Command::Plan(args) => plan::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Sandbox(args) => sandbox::run(&args),
         Command::Run(args) => run::run(&args),
@@ -50,4 +55,16 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Name of the program as a plugin of kubectl, which finds it on the PATH: a link to `dovetail`.
+const PLUGIN: &str = "kubectl-dovetail";
+
+/// Reads the command line; messages and help name the program as the user has called it.
+fn parse() -> Cli {
+    let called = std::env::args_os().next().map(std::path::PathBuf::from);
+    let as_plugin = called.is_some_and(|path| path.file_stem().is_some_and(|name| name == PLUGIN));
+    let command = if as_plugin { Cli::command().bin_name("kubectl dovetail") } else { Cli::command() };
+    let matches = command.get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }

@@ -89,7 +89,7 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     );
     warnings.extend(pack::warnings(&problem));
     warnings.extend(unplanned);
-    Ok(Loaded { problem: Arc::new(problem), load: watch.elapsed(), warnings, passed_over })
+    Ok(Loaded { problem: Arc::new(problem), load: watch.elapsed(), warnings, passed_over, live: None })
 }
 
 fn name(metadata: &ObjectMeta) -> String {
@@ -109,7 +109,7 @@ fn subnets(catalogue: &RegionCatalogue) -> Vec<SubnetView> {
     catalogue.first_zones(ZONES).into_iter().map(|zone| SubnetView { zone, id: String::new() }).collect()
 }
 
-fn instance_types(
+pub(super) fn instance_types(
     catalogue: &RegionCatalogue,
     class: &EC2NodeClass,
     manifests: &[Manifest],
@@ -192,7 +192,7 @@ fn block_refused(problem: &mut Problem, pods: &[Admitted]) {
 }
 
 /// A pool as it is once its class is resolved, or is not for what is wrong with it, and its specification has been looked at.
-fn ready(mut pool: NodePool, class: Option<&str>) -> NodePool {
+pub(super) fn ready(mut pool: NodePool, class: Option<&str>) -> NodePool {
     let (valid, generation) = (validity::verdict(&pool), pool.metadata.generation);
     let conditions = &mut pool.status.get_or_insert_default().conditions;
     let (says, reason, message) = (valid.0, valid.1, valid.2.as_str());
@@ -217,7 +217,7 @@ fn unusable_user_data(class: &EC2NodeClass) -> Option<String> {
 }
 
 /// A pod as kube-scheduler leaves it when no node takes it; one with gates it does not look at.
-fn unschedulable(mut pod: Pod) -> Pod {
+pub(super) fn unschedulable(mut pod: Pod) -> Pod {
     let reason = if admitted::is_gated(&pod) { "SchedulingGated" } else { "Unschedulable" };
     let condition = PodCondition {
         type_: "PodScheduled".to_owned(),

@@ -4,10 +4,11 @@ mod admitted;
 mod answer;
 mod census;
 pub mod consolidate;
+pub mod live;
 mod manifests;
 mod node_groups;
 mod storage;
-mod survive;
+pub mod survive;
 mod table;
 mod unplanned;
 mod workload;
@@ -23,6 +24,7 @@ use dovetail_input::Failure;
 use dovetail_telemetry::stopwatch::Stopwatch;
 
 use crate::cli::{PackingPolicy, PlanArgs};
+use crate::live::escape::{escape, escape_lines};
 
 /// A problem as read, and how long that took.
 struct Loaded {
@@ -31,13 +33,19 @@ struct Loaded {
     warnings: Vec<String>,
     /// The line that names the kinds that are passed over.
     passed_over: Option<String>,
+    /// The live cluster that the plan is for.
+    live: Option<live::LiveSummary>,
 }
 
 /// Runs the command. [`Failure::Outcome`] when pods stay without a node.
 pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     let wall = Stopwatch::start();
+    if let mistakes @ [_, ..] = args.live.mistakes().as_slice() {
+        return Err(Failure::Input(mistakes.to_vec()));
+    }
     let mut loaded = match &args.workload {
         Some(file) => workload::load(file)?,
+        None if args.live.is_asked() => live::load(args)?,
         None => manifests::load(args)?,
     };
     if let Some(policy) = args.packing_policy {
@@ -71,7 +79,7 @@ fn report(args: &PlanArgs, loaded: &Loaded, packing: &Packing, times: &answer::T
         eprintln!("{line}");
     }
     for warning in &loaded.warnings {
-        eprintln!("warning: {warning}");
+        eprintln!("warning: {}", if loaded.live.is_some() { escape(warning) } else { warning.clone() });
     }
     for one in &packing.daemons_not_counted {
         eprintln!("warning: {}", one.sentence(&loaded.problem));
@@ -79,11 +87,26 @@ fn report(args: &PlanArgs, loaded: &Loaded, packing: &Packing, times: &answer::T
     let text = if args.json {
         let called = if args.workload.is_some() { answer::file_name } else { answer::pod_name };
         let answer = answer::PlanAnswer::new(&loaded.problem, packing, times, called);
-        let mut text = serde_json::to_string_pretty(&answer).map_err(|why| Failure::System(why.to_string()))?;
+        let system = |why: serde_json::Error| Failure::System(why.to_string());
+        let mut text = match &loaded.live {
+            None => serde_json::to_string_pretty(&answer).map_err(system)?,
+            Some(live) => {
+                let mut whole = serde_json::to_value(&answer).map_err(system)?;
+                whole["live"] = serde_json::to_value(live).map_err(system)?;
+                serde_json::to_string_pretty(&whole).map_err(system)?
+            }
+        };
         text.push('\n');
         text
     } else {
-        table::render(&loaded.problem, packing, args)
+        let mut text = table::render(&loaded.problem, packing, args);
+        if let Some(live) = &loaded.live {
+            text.push_str(&live.sentences(packing.total_price));
+            // Names and messages are the cluster's.
+            let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            text = escape_lines(&lines);
+        }
+        text
     };
     print(&text)
 }

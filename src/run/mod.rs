@@ -1,14 +1,14 @@
 //! `dovetail run`: the control plane on a real cluster, from a kubeconfig or in a pod.
 
-mod clock;
-mod connect;
+pub(crate) mod clock;
+pub(crate) mod connect;
 mod console;
 mod global;
 mod health_loop;
 mod limit;
 mod options;
 mod pool;
-mod preflight;
+pub(crate) mod preflight;
 mod process;
 mod shadow;
 mod webhook;

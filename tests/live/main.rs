@@ -5,6 +5,8 @@
 mod common;
 
 mod console;
+mod doctor;
+mod explain;
 mod kubectl;
 mod moto;
 mod run;

@@ -17,9 +17,9 @@ use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
 
 /// The ConfigMap, beside the Lease, in which what EC2 lately refused is kept for the next leader.
-const UNAVAILABLE_OFFERINGS: &str = "dovetail-unavailable-offerings";
+pub const UNAVAILABLE_OFFERINGS: &str = "dovetail-unavailable-offerings";
 /// The key of the ConfigMap under which it stands.
-const KEY: &str = "unavailable";
+pub const KEY: &str = "unavailable";
 /// A write that has not succeeded by then is given up: the next says more.
 const LONGEST_WRITE: Duration = Duration::from_secs(30);
 

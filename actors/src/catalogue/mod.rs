@@ -20,19 +20,21 @@ use dovetail_cloud::catalogue::RegionCatalogue as Offers;
 use dovetail_cloud::launch::images::withhold_without_image;
 use dovetail_cloud::node_class::subnet_views;
 use dovetail_cloud::resolve::{self, NodeClassView, ReservationView};
-use dovetail_cloud::unavailable::UnavailableOfferings;
+use dovetail_cloud::unavailable::{Unavailable, UnavailableOfferings};
 use dovetail_core::InstanceType;
 use kube::ResourceExt;
 
-pub use crate::catalogue::availability::Keep;
 use crate::catalogue::availability::Keeping;
+pub use crate::catalogue::availability::{KEY, Keep, UNAVAILABLE_OFFERINGS};
 use crate::catalogue::read::LatePrices;
+pub use crate::catalogue::read::stand_in;
 use crate::catalogue::reserved::Reserved;
 use crate::context::env::Env;
 use crate::messages::{
     CatalogueAttach, CatalogueState, Detach, InstanceTypesFor, Observe, Refused, ReservationTakenBack, TookReserved,
     WorldChanged,
 };
+use crate::settings::Settings;
 use crate::telemetry::log_event::{LogEvent, Names};
 
 /// Types and prices are read again this often (aws spec 6).
@@ -338,26 +340,41 @@ impl Catalogue {
         reservations: Vec<ReservationView>,
         last_resort: bool,
     ) -> Types {
-        let settings = resolve::ResolveSettings {
-            vm_memory_overhead_percent: self.env.settings.vm_memory_overhead,
-            reserved_enis: self.env.settings.reserved_enis,
-            ..resolve::ResolveSettings::default()
-        };
         let unavailable = self.unavailable_now(last_resort);
-        match NodeClassView::from_spec(&class.spec, subnet_views(status)) {
-            Ok(view) => {
-                let placement_group = status.placement_group.clone();
-                let view = NodeClassView { reservations, placement_group, ..view };
-                let mut types = resolve::instance_types_without(offers, &view, &settings, &unavailable);
-                let withheld = withhold_without_image(&status.amis, &mut types);
+        match types_of_class(offers, class, status, reservations, &self.env.settings, &unavailable) {
+            Ok((types, withheld)) => {
                 self.tell_without_image(class.name_any(), withheld);
-                Arc::new(types.into_iter().map(Arc::new).collect())
+                Arc::new(types)
             }
-            Err(error) => {
-                let why = error.to_string();
+            Err(why) => {
                 self.env.emit(LogEvent::NodeClass { node_class: class.name_any(), ready: false, why });
                 Types::default()
             }
         }
     }
+}
+
+/// Instance types of a class that is resolved, and the names of those that no image is for.
+///
+/// # Errors
+/// The mistake in the class, as a sentence.
+pub fn types_of_class(
+    offers: &Offers,
+    class: &EC2NodeClass,
+    status: &dovetail_api::v1::EC2NodeClassStatus,
+    reservations: Vec<ReservationView>,
+    settings: &Settings,
+    unavailable: &Unavailable,
+) -> Result<(Vec<Arc<InstanceType>>, Vec<String>), String> {
+    let settings = resolve::ResolveSettings {
+        vm_memory_overhead_percent: settings.vm_memory_overhead,
+        reserved_enis: settings.reserved_enis,
+        ..resolve::ResolveSettings::default()
+    };
+    let view = NodeClassView::from_spec(&class.spec, subnet_views(status)).map_err(|error| error.to_string())?;
+    let placement_group = status.placement_group.clone();
+    let view = NodeClassView { reservations, placement_group, ..view };
+    let mut types = resolve::instance_types_without(offers, &view, &settings, unavailable);
+    let withheld = withhold_without_image(&status.amis, &mut types);
+    Ok((types.into_iter().map(Arc::new).collect(), withheld))
 }

@@ -173,7 +173,7 @@ pub(super) async fn read_spot(cloud: Arc<dyn CloudOfferings>, env: Env) -> SpotP
 }
 
 /// Spot prices while none has been read: those on demand, which no spot instance exceeds for long.
-fn stand_in(offers: &Offers) -> SpotPrices {
+pub fn stand_in(offers: &Offers) -> SpotPrices {
     let priced = offers.on_demand.iter().filter_map(|(name, price)| Some((name, *price, offers.offered.get(name)?)));
     let each =
         priced.flat_map(|(name, price, zones)| zones.iter().map(move |zone| ((name.clone(), zone.clone()), price)));

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 
 use dovetail_api::names::annotations;
 use dovetail_api::v1::NodePool;
-use dovetail_core::Pod;
 use dovetail_core::Resources;
 use dovetail_core::cluster_state::{Planning, Snapshot};
 use dovetail_core::launch_backoff::Demand;
 use dovetail_core::lifecycle::claim::{ClaimPlan, node_claim};
 use dovetail_core::lifecycle::hash;
-use dovetail_core::pack::{PlannedClaim, Reason};
+use dovetail_core::pack::PlannedClaim;
 use dovetail_core::resources::NODES;
 use kube::ResourceExt;
 
@@ -111,15 +110,4 @@ impl<'a> Plans<'a> {
             }
         }
     }
-}
-
-/// Reason why a pod is unschedulable: packing's words, and each node that was left out for it.
-pub fn why_not(pod: &Pod, reason: &Reason, planning: &Planning) -> String {
-    let out = planning.refused_places.iter().filter(|place| place.pod == pod.uid);
-    let mut parts = vec![reason.to_string()];
-    parts.extend(out.map(|place| match place.node.as_str() {
-        "" => place.why.clone(),
-        node => format!("node {node}: {}", place.why),
-    }));
-    parts.join("; ")
 }

@@ -6,12 +6,13 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_core::Pod;
 use dovetail_core::cluster_state::Planning;
+use dovetail_core::explain;
 use dovetail_core::pack::{Options, Packing};
 use dovetail_core::{Policy, Problem};
 use kube::ResourceExt;
 
 use super::{FAILURE_REPEAT_INTERVAL, NAMES_LISTED, Packer, Request, Solved};
-use crate::context::plan::{self, Plans};
+use crate::context::plan::Plans;
 use crate::context::solver::attempt;
 use crate::context::traces;
 use crate::messages::{Record, TraceContext};
@@ -184,7 +185,7 @@ impl Packer {
         for (pod, reason) in &packing.unscheduled {
             let pod = &planning.problem.pods[*pod];
             let held = planning.held.get(&pod.uid).cloned();
-            let error = held.unwrap_or_else(|| plan::why_not(pod, reason, planning));
+            let error = held.unwrap_or_else(|| explain::why_not(pod, reason, planning));
             if self.left_over.get(&pod.uid) != Some(&error) {
                 if left_over.len() < traces::MOST_UNPLACED {
                     traces::unplaced(&self.env, request.trace, pod, &error);

@@ -7,6 +7,7 @@
 //!   is: [`ownership`].
 //! - Nodes that go: [`disruption`] by our own decision within [`budgets`], [`interruption`] by EC2's, [`collection`] of what
 //!   nobody owns, and [`termination`], by which every one of them goes.
+//! - Answers to an operator who asks why, from the same reasons: [`explain`].
 //! - Who decides: [`lease`], the election; [`validity`] of pools, [`adoption`] from Karpenter, [`webhook`], [`shadow`].
 //! - Pauses between trials, for all of them: [`pause`]; reports that are not repeated: [`say_once`].
 
@@ -18,6 +19,7 @@ pub mod cluster_state;
 pub mod collection;
 pub mod daemons;
 pub mod disruption;
+pub mod explain;
 pub mod faults;
 pub mod images;
 pub mod instance_type;

@@ -93,7 +93,7 @@ pub async fn facts(asker: &Asker, client: &Client) -> Result<PreflightFacts, Fai
 
 /// The API server's version now. An answer that is none is no reason to give up: what stands before an API server that starts
 /// answers for it.
-async fn version_now(client: &Client) -> Attempt<String> {
+pub async fn version_now(client: &Client) -> Attempt<String> {
     match client.apiserver_version().await {
         Ok(answer) => version_of(&answer)
             .map_or_else(|| Attempt::NotYet("what it says is no version of Kubernetes".to_owned()), Attempt::Answer),

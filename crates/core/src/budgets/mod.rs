@@ -4,10 +4,15 @@ mod reason;
 mod schedule;
 
 use dovetail_api::v1::{Budget, NodePool};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 pub use reason::RemovalReason;
 use schedule::Schedule;
+
+use crate::clock::later;
+
+/// Time ahead for which a change of what is allowed is looked for.
+const LOOKED_AHEAD: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// The number of a pool's nodes that may be disrupted for a reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +52,27 @@ pub fn allowed(pool: &NodePool, reason: RemovalReason, total: usize, now: Timest
         nodes = Some(0);
     }
     Allowed { nodes, mistakes }
+}
+
+/// The first time after `now` at which another number is allowed for a reason, within a week.
+#[must_use]
+pub fn next_change(pool: &NodePool, reason: RemovalReason, total: usize, now: Timestamp) -> Option<Timestamp> {
+    let until = later(now, LOOKED_AHEAD);
+    let current = allowed(pool, reason, total, now).nodes;
+    let mut at = now;
+    loop {
+        let budgets = pool.spec.disruption.budgets.iter().filter(|budget| applies(budget, reason));
+        at = budgets.filter_map(|budget| edge_after(budget, at)).min().filter(|edge| *edge <= until)?;
+        if allowed(pool, reason, total, at).nodes != current {
+            return Some(at);
+        }
+    }
+}
+
+/// The next time after `at` at which a budget with a schedule begins or ends to hold.
+fn edge_after(budget: &Budget, at: Timestamp) -> Option<Timestamp> {
+    let (line, duration) = budget.schedule.as_ref().zip(budget.duration.as_ref())?;
+    Schedule::parse(line).ok()?.edge_after(duration.get(), at)
 }
 
 /// True if a budget is about a reason: it names it, or names none.
@@ -146,6 +172,20 @@ mod tests {
             assert_eq!(allowed.nodes, Some(0), "{bad}");
             assert!(allowed.mistakes[0].starts_with("spec.disruption.budgets[1]: "), "{:?}", allowed.mistakes);
         }
+    }
+
+    #[test]
+    fn next_change_is_where_a_scheduled_budget_begins_or_ends() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let nightly = pool(&json!([{"nodes": "10%"}, {"nodes": "0", "schedule": "0 22 * * *", "duration": "8h"}]));
+        let next = |now| next_change(&nightly, RemovalReason::Empty, 20, at(now));
+        assert_eq!(next("2026-03-10T09:30:00Z"), Some(at("2026-03-10T22:00:00Z")), "it begins to hold");
+        let over = next("2026-03-10T23:00:00Z").unwrap();
+        assert!(over >= at("2026-03-11T06:00:00Z") && over <= at("2026-03-11T06:00:01Z"), "{over}");
+        let always = pool(&json!([{"nodes": "10%"}]));
+        assert_eq!(next_change(&always, RemovalReason::Empty, 20, at("2026-03-10T09:30:00Z")), None);
+        let same = pool(&json!([{"nodes": "2"}, {"nodes": "5", "schedule": "0 * * * *", "duration": "10m"}]));
+        assert_eq!(next_change(&same, RemovalReason::Empty, 20, at("2026-03-10T09:30:00Z")), None, "nothing changes");
     }
 
     proptest! {

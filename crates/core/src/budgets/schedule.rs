@@ -53,6 +53,14 @@ impl Schedule {
         let Some(begin) = begin else { return false };
         self.0.find_next(MakeTimestamp(begin)).is_ok_and(|hit| hit.timestamp() <= now)
     }
+
+    /// The next hit after `at`, or the next end of a hit's duration, whichever is first.
+    pub fn edge_after(&self, duration: Duration, at: Timestamp) -> Option<Timestamp> {
+        let long = SignedDuration::try_from(duration).ok()?;
+        let hit = |after: Timestamp| Some(self.0.find_next(MakeTimestamp(after)).ok()?.timestamp());
+        let end = hit(at.checked_sub(long).ok()?).and_then(|hit| hit.checked_add(long).ok()).filter(|end| *end > at);
+        hit(at).into_iter().chain(end).min()
+    }
 }
 
 /// True if a field has only numbers, names of months or days, and the characters that join them.

@@ -18,7 +18,7 @@ pub(super) type PoolCandidates<'a> = Vec<NodeAndClaim<'a>>;
 
 /// Numbers of a pool's nodes for its budgets, and of those that are being disrupted already.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PoolNodeTotals {
+pub(crate) struct PoolNodeTotals {
     pub nodes: usize,
     pub disrupting: usize,
 }

@@ -10,19 +10,19 @@
 //!
 //! Everything here is pure. The contents of a term's [`Memory`] can be lost: a successor derives them from the API.
 
-mod blocked;
+pub(crate) mod blocked;
 pub mod commands;
 pub mod drift;
-mod emptiness;
+pub(crate) mod emptiness;
 mod expiry;
 mod look;
-mod machines;
-mod marks;
+pub(crate) mod machines;
+pub(crate) mod marks;
 mod memory;
 pub mod methods;
 mod misread;
-mod pools;
-mod price;
+pub(crate) mod pools;
+pub(crate) mod price;
 pub mod repair;
 #[cfg(test)]
 mod tests;

@@ -121,6 +121,15 @@ impl Ec2Cloud {
         Ok(!self.describe_subnets(vec![filter("tag-key", [key])]).await?.is_empty())
     }
 
+    /// The free addresses of subnets, by id; a subnet that is not there is not among them.
+    ///
+    /// # Errors
+    /// EC2 does not answer, or does not let us.
+    pub async fn free_addresses(&self, subnets: &[String]) -> Result<BTreeMap<String, i64>, CloudError> {
+        let found = self.describe_subnets(vec![filter("subnet-id", subnets.iter().cloned())]).await?;
+        Ok(found.into_iter().map(|(free, subnet)| (subnet.id, free)).collect())
+    }
+
     /// Learns the free addresses of subnets that nothing is known of.
     pub(in crate::ec2) async fn learn_addresses(&self, subnets: &[Subnet]) -> Result<(), CloudError> {
         let unknown = |all: &mut FreeAddresses| {

@@ -141,7 +141,7 @@ impl Snapshot {
     }
 
     /// True if kube-scheduler is making room for a pod: it is nominated to a node from which pods are going.
-    pub(in crate::cluster_state) fn is_made_room_for(&self, entry: &PodEntry) -> bool {
+    pub(crate) fn is_made_room_for(&self, entry: &PodEntry) -> bool {
         let load = entry.nominated.as_ref().and_then(|node| self.loads.get(node));
         load.is_some_and(|load| load.pods.values().any(|other| other.deleting && other.takes_room()))
     }

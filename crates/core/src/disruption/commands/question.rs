@@ -53,6 +53,8 @@ pub struct CommandAnswer {
     pub spare: Vec<String>,
     /// Nodes that stay, each with one reason.
     pub stays: Vec<StayingNode>,
+    /// Nodes whose reason passes by itself, or is seen to elsewhere: no event says it.
+    pub passing: Vec<StayingNode>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,12 +82,12 @@ impl Question {
         let Live { cluster, mut planning, claims, said } = live(&self);
         let decision = methods::decide(&cluster, &self.settings, self.now.wall)?;
         let spare = decision.spare.iter().filter_map(|node| Some(claims[*node].as_ref()?.uid.clone())).collect();
-        let stays = decision.unconsolidatable.into_iter().filter(|one| said[one.node] != StayNote::Nothing);
-        let stays = stays.filter_map(|one| {
-            let node = claims[one.node].clone()?;
-            Some(StayingNode { node, why: one.why, blocked: said[one.node] == StayNote::Blocked })
-        });
-        let stays = stays.collect();
+        let (mut stays, mut passing) = (Vec::new(), Vec::new());
+        for one in decision.unconsolidatable {
+            let (Some(node), note) = (claims[one.node].clone(), said[one.node]) else { continue };
+            let list = if note == StayNote::Nothing { &mut passing } else { &mut stays };
+            list.push(StayingNode { node, why: one.why, blocked: note == StayNote::Blocked });
+        }
         let command = decision.command.map(|command| {
             let uid = |pod: usize| cluster.problem().pods[pod].uid.clone();
             let mut on_existing: BTreeMap<usize, Vec<String>> = BTreeMap::new();
@@ -104,7 +106,7 @@ impl Question {
             }
         });
         planning.problem = Arc::new(cluster.into_problem());
-        Ok(CommandAnswer { snapshot, planning, command, spare, stays })
+        Ok(CommandAnswer { snapshot, planning, command, spare, stays, passing })
     }
 }
 

@@ -1,0 +1,189 @@
+//! Lists of all kinds that decisions depend on, page by page into the state that the control plane keeps.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_actors::Settings;
+use dovetail_actors::reading::LenientApi;
+use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
+use dovetail_core::cluster_state::{ClusterState, KeptFacts, Unreadable, WatchedKind};
+use dovetail_input::Failure;
+use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{
+    LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service,
+};
+use k8s_openapi::api::node::v1::RuntimeClass;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use kube::api::ListParams;
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+
+use super::{Connection, Missing};
+use crate::run::connect::plainly;
+
+/// Objects a page.
+const PAGE: u32 = 500;
+/// Times that a list is begun anew, as the API server has forgotten where it was.
+const MOST_RESTARTS: usize = 3;
+/// Time for which nodes that are launched are waited for before they count as not used; a reader judges none.
+const JUDGED_AFTER: Duration = Duration::from_secs(3600);
+
+/// Reads the cluster. Kinds that may not be read are named in `missing`.
+///
+/// # Errors
+/// The API server does not take the credentials, or is gone.
+pub async fn read_state(
+    connection: &Connection,
+    settings: &Settings,
+    missing: &mut Vec<Missing>,
+) -> Result<ClusterState, Failure> {
+    let (client, state) = (connection.client.clone(), ClusterState::new());
+    let mut reader = Reader { client, state, missing };
+    reader
+        .kind::<NodePool>(WatchedKind::NodePool, |state, one| {
+            state.apply_pool(one);
+        })
+        .await?;
+    reader
+        .kind::<EC2NodeClass>(WatchedKind::NodeClass, |state, one| {
+            state.apply_class(one);
+        })
+        .await?;
+    reader.kind::<NodeClaim>(WatchedKind::NodeClaim, apply_claim).await?;
+    reader
+        .kind::<Node>(WatchedKind::Node, |state, one| {
+            state.apply_node(&one);
+        })
+        .await?;
+    reader.kind::<Pod>(WatchedKind::Pod, apply_pod).await?;
+    reader.kind::<DaemonSet>(WatchedKind::DaemonSet, ClusterState::apply_daemon_set).await?;
+    reader.kind::<PodDisruptionBudget>(WatchedKind::PodDisruptionBudget, ClusterState::apply_budget).await?;
+    reader.facts::<Namespace>().await?;
+    reader.facts::<PersistentVolumeClaim>().await?;
+    reader.facts::<PersistentVolume>().await?;
+    reader.facts::<StorageClass>().await?;
+    reader.facts::<CSINode>().await?;
+    reader.facts::<StatefulSet>().await?;
+    reader.facts::<LimitRange>().await?;
+    reader.facts::<RuntimeClass>().await?;
+    if !settings.default_spread.is_empty() {
+        reader.facts::<Service>().await?;
+        reader.facts::<ReplicaSet>().await?;
+        reader.facts::<ReplicationController>().await?;
+    }
+    let mut state = reader.state;
+    state.allow_rollouts(settings.moves_rollout);
+    // Takes in what pools and classes say of launches; nothing is judged by it.
+    state.judge_launches(JUDGED_AFTER, false, connection.moment());
+    Ok(state)
+}
+
+fn apply_claim(state: &mut ClusterState, claim: NodeClaim) {
+    // One of another kind of class is another provider's.
+    if claim.spec.node_class_ref.is_ec2() {
+        state.apply_claim(Arc::new(claim));
+    }
+}
+
+fn apply_pod(state: &mut ClusterState, pod: Pod) {
+    if let Err(why) = state.apply_pod(&pod) {
+        let (spec, status) = (pod.spec.as_ref(), pod.status.as_ref());
+        let mut unread = Unreadable {
+            kind: "Pod".to_owned(),
+            api_version: "v1".to_owned(),
+            metadata: pod.metadata.clone(),
+            why: why.to_string(),
+            ..Unreadable::default()
+        };
+        unread.facts.node_name = spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+        unread.facts.phase = status.and_then(|status| status.phase.clone()).unwrap_or_default();
+        state.apply_unreadable(WatchedKind::Pod, unread);
+    }
+}
+
+struct Reader<'a> {
+    client: Client,
+    state: ClusterState,
+    missing: &'a mut Vec<Missing>,
+}
+
+impl Reader<'_> {
+    async fn facts<K>(&mut self) -> Result<(), Failure>
+    where
+        K: KeptFacts + Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        self.kind::<K>(K::KIND, |state, one| {
+            state.apply(&one);
+        })
+        .await
+    }
+
+    /// Lists a kind into the state. One that may not be listed is named as missing.
+    async fn kind<K>(&mut self, kind: WatchedKind, apply: impl Fn(&mut ClusterState, K)) -> Result<(), Failure>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let api = LenientApi::<K>::all(self.client.clone());
+        let mut restarts = 0;
+        loop {
+            self.state.list_begins(kind);
+            let Err(error) = self.pages(&api, kind, &apply).await else {
+                self.state.list_ends(kind);
+                return Ok(());
+            };
+            if is_forgotten(&error) && restarts < MOST_RESTARTS {
+                restarts += 1;
+                continue;
+            }
+            let why = why_unread(&error, kind.resource())?;
+            self.missing.push(Missing { what: kind.resource().to_owned(), why });
+            return Ok(());
+        }
+    }
+
+    async fn pages<K>(
+        &mut self,
+        api: &LenientApi<K>,
+        kind: WatchedKind,
+        apply: &impl Fn(&mut ClusterState, K),
+    ) -> kube::Result<()>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let page = api.list(&params).await?;
+            page.items.into_iter().for_each(|one| apply(&mut self.state, one));
+            for unread in page.unreadable {
+                self.state.apply_unreadable(kind, unread);
+            }
+            let Some(token) = page.continues else { return Ok(()) };
+            params = params.continue_token(&token);
+        }
+    }
+}
+
+/// True if the API server has forgotten the place of a list.
+fn is_forgotten(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 410)
+}
+
+/// The reason that something could not be read, where the rest can be shown.
+///
+/// # Errors
+/// There is nothing to show: the API server does not take the credentials, or is gone.
+pub fn why_unread(error: &kube::Error, resource: &str) -> Result<String, Failure> {
+    match error {
+        kube::Error::Api(status) if status.code == 401 => {
+            Err(Failure::System(format!("the API server does not accept the credentials: {}", plainly(error))))
+        }
+        kube::Error::Api(status) if status.code == 403 => Ok(format!(
+            "we may not list them: allow the verb list on {resource} (docs/guide/explain.md has a ClusterRole)"
+        )),
+        kube::Error::Api(status) if status.code == 404 => Ok("the API server does not serve them".to_owned()),
+        kube::Error::Api(_) | kube::Error::SerdeError(_) => Ok(plainly(error)),
+        _ => Err(Failure::System(format!("the API server cannot be reached: {}", plainly(error)))),
+    }
+}

@@ -1,0 +1,168 @@
+//! A live cluster as the commands for people read it: from a kubeconfig or in a pod, page by page, without a write.
+//!
+//! ```text
+//! kubeconfig ──► ApiTarget ──► lists by pages ──► ClusterState ──┐
+//!                   └► Lease ──► the leading pod's settings ─────┼──► LiveCluster ──► explain, plan
+//!                   └► EC2, or the shipped catalogue ──► offers ─┘
+//! ```
+//!
+//! What may not be read is named, and the rest is shown.
+
+pub mod args;
+pub mod escape;
+mod leader;
+mod lists;
+mod offers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_actors::{ClusterClock, Settings};
+use dovetail_core::clock::Clock as _;
+use dovetail_core::cluster_state::{ClusterState, Moment, PlanningInput, Snapshot};
+use dovetail_core::disruption::drift::Gates;
+use dovetail_core::disruption::methods::ConsolidationSettings;
+use dovetail_core::pack::Options;
+use dovetail_input::Failure;
+use kube::Client;
+use serde::Serialize;
+
+pub use args::{ClusterArgs, OutputArgs};
+pub use leader::{Leader, find_leader as leader, find_lease};
+pub use offers::{describe, reach_ec2};
+
+use crate::run::clock::SystemClock;
+use crate::run::connect::{self, ApiTarget};
+use crate::run::preflight::ask::Asker;
+use crate::run::preflight::{self, PreflightFacts};
+
+/// Longest wait for the API server's first answers.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// Requests a second, and at once: a person waits, and the API server has its own bounds.
+const RATE: (f64, u32) = (100.0, 200);
+
+/// Something that could not be read, and the reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Missing {
+    /// The kind, as the API server names it, or what else was to be read.
+    pub what: String,
+    pub why: String,
+}
+
+/// A connection to the API server.
+pub struct Connection {
+    pub target: ApiTarget,
+    pub client: Client,
+    pub clock: ClusterClock,
+    pub asker: Asker,
+    pub facts: PreflightFacts,
+}
+
+/// The cluster, with all that an answer needs.
+pub struct LiveCluster {
+    pub connection: Connection,
+    pub settings: Settings,
+    /// Source of the settings.
+    pub settings_from: String,
+    pub snapshot: Snapshot,
+    /// The state behind the snapshot, for what-ifs.
+    pub state: ClusterState,
+    pub planning: PlanningInput,
+    /// Source of instance types and prices.
+    pub offers_from: String,
+    pub missing: Vec<Missing>,
+}
+
+/// Connects, and makes sure that it is a Kubernetes API server.
+///
+/// # Errors
+/// No kubeconfig, no answer, credentials that are not taken.
+pub async fn connect(args: &ClusterArgs) -> Result<Connection, Failure> {
+    let mut settings = args.settings();
+    (settings.kube_access.qps, settings.kube_access.burst) = RATE;
+    let target = connect::find(&settings, "--kubeconfig or KUBECONFIG").await?;
+    let clock = ClusterClock::over(Arc::new(SystemClock));
+    let client = target.client(&settings, &clock, |_| {})?;
+    let asker = Asker::new(format!("the API server {}", target.server()), ANSWER_WITHIN);
+    let version = asker.ask("GET /version", || preflight::version_now(&client)).await?;
+    // Only EC2's tags need the uid; a reader may not be allowed to see it.
+    let facts = match preflight::identity(&asker.afresh(), &client).await {
+        Ok(facts) => facts,
+        Err(_) => PreflightFacts { version, ..PreflightFacts::default() },
+    };
+    Ok(Connection { target, client, clock, asker, facts })
+}
+
+impl Connection {
+    pub fn moment(&self) -> Moment {
+        Moment { monotonic: self.clock.monotonic(), wall: self.clock.wall() }
+    }
+}
+
+/// Reads the cluster.
+///
+/// # Errors
+/// As [`connect`], and CRDs that are not there.
+pub async fn read_cluster(args: &ClusterArgs) -> Result<LiveCluster, Failure> {
+    let connection = connect(args).await?;
+    preflight::crds(&connection.asker.afresh(), &connection.client).await?;
+    let mut missing = Vec::new();
+    let (settings, settings_from) = leader::settings(&connection, args, &mut missing).await;
+    let state = lists::read_state(&connection, &settings, &mut missing).await?;
+    let snapshot = state.snapshot();
+    let offers = offers::read_offers(&connection, args, &settings, &snapshot, &mut missing).await?;
+    let planning = PlanningInput {
+        instance_types: offers.by_class,
+        preferences: settings.preferences,
+        min_values: settings.min_values,
+        policy: settings.policy,
+        daemon_share: settings.daemon_share,
+        default_spread: settings.default_spread.clone(),
+        now: connection.moment(),
+        only: None,
+    };
+    Ok(LiveCluster {
+        connection,
+        settings,
+        settings_from,
+        snapshot,
+        state,
+        planning,
+        offers_from: offers.from,
+        missing,
+    })
+}
+
+impl LiveCluster {
+    /// Settings of packing.
+    pub fn options(&self) -> Options {
+        Options {
+            price_per_node: self.settings.price_per_node,
+            max_option_price: self.settings.max_option_price,
+            ..Options::default()
+        }
+    }
+
+    /// Rules of consolidation.
+    pub fn rules(&self) -> ConsolidationSettings {
+        let settings = &self.settings;
+        ConsolidationSettings {
+            many_to_many: settings.many_to_many(),
+            max_option_price: settings.max_option_price,
+            price_moves: ConsolidationSettings::price_moves_within(
+                self.snapshot.claims.len(),
+                settings.churn.price_moves,
+            ),
+            ..settings.churn.rules(settings.price_per_node, settings.spot_to_spot())
+        }
+    }
+
+    /// Feature gates of disruption.
+    pub fn gates(&self) -> Gates {
+        Gates {
+            node_repair: self.settings.node_repair(),
+            reserved_capacity: self.settings.reserved_capacity(),
+            drift_off: !self.settings.drift(),
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! `plan --live`: the pods that wait on a live cluster now, or would wait if something were changed, on its own nodes, pools and
+//! classes. The cluster is read and never written.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use clap::Args;
+use dovetail_actors::reading::LenientApi;
+use dovetail_api::manifest::{self, Manifest, Objects, ReadOptions};
+use dovetail_api::names::labels;
+use dovetail_cloud::shipped;
+use dovetail_core::InstanceType;
+use dovetail_core::cluster_state::PlanningInput;
+use dovetail_input::manifests::read_manifests;
+use dovetail_input::{Failure, Mistake, environment};
+use dovetail_telemetry::stopwatch::Stopwatch;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use kube::Client;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::admitted::PlanAdmission;
+use super::manifests::{instance_types, ready, unschedulable};
+use super::{Loaded, unplanned};
+use crate::cli::PlanArgs;
+use crate::live::args::{ClusterArgs, OffersFrom};
+use crate::live::{self, LiveCluster};
+use crate::run::connect::plainly;
+
+/// Hours of a month, for prices.
+const HOURS_OF_A_MONTH: f64 = 730.0;
+
+/// Flags of a plan on a live cluster.
+#[derive(Args, Clone, Default)]
+pub struct LivePlanArgs {
+    /// Plan for the pods that wait on a live cluster now; the cluster is found as by `explain`
+    #[arg(long, conflicts_with_all = ["workload", "manifests"], help_heading = "Live cluster")]
+    pub live: bool,
+    /// The same on the cluster of this kubeconfig
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "manifests"], help_heading = "Live cluster")]
+    pub kubeconfig: Option<String>,
+    /// The kubeconfig's context
+    #[arg(long, value_name = "NAME", help_heading = "Live cluster")]
+    pub context: Option<String>,
+    /// Source of instance types and prices
+    #[arg(long, value_enum, default_value_t = OffersFrom::Auto, help_heading = "Live cluster")]
+    pub offers: OffersFrom,
+    /// Plan as if a workload had so many pods, such as deployment/web=200 or NAMESPACE/deployment/web=200
+    #[arg(long, value_name = "KIND/NAME=N", help_heading = "Live cluster")]
+    pub scale: Vec<Scale>,
+    /// Plan as if there were no spot capacity
+    #[arg(long, help_heading = "Live cluster")]
+    pub without_spot: bool,
+    /// Plan as if these manifests were applied; a folder stands for its files
+    #[arg(long = "with", value_name = "FILE", help_heading = "Live cluster")]
+    pub with: Vec<String>,
+    /// Plan as if these NodePools and EC2NodeClasses were there, in place of those of their names
+    #[arg(long, value_name = "FILE", help_heading = "Live cluster")]
+    pub node_pool: Vec<String>,
+}
+
+/// A workload, and the number of its pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scale {
+    namespace: Option<String>,
+    kind: &'static str,
+    name: String,
+    pods: i64,
+}
+
+impl FromStr for Scale {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let no =
+            || "allowed: deployment/NAME=N, statefulset/NAME=N or replicaset/NAME=N, with NAMESPACE/ before".to_owned();
+        let (workload, pods) = text.split_once('=').ok_or_else(no)?;
+        let pods: i64 = pods.parse().ok().filter(|pods| (0..=100_000).contains(pods)).ok_or_else(no)?;
+        let parts: Vec<&str> = workload.split('/').collect();
+        let (namespace, kind, name) = match parts.as_slice() {
+            [kind, name] => (None, *kind, *name),
+            [namespace, kind, name] => (Some((*namespace).to_owned()), *kind, *name),
+            _ => return Err(no()),
+        };
+        let kind = match kind.to_lowercase().as_str() {
+            "deployment" | "deployments" | "deploy" => "Deployment",
+            "statefulset" | "statefulsets" | "sts" => "StatefulSet",
+            "replicaset" | "replicasets" | "rs" => "ReplicaSet",
+            _ => return Err(no()),
+        };
+        let plain = |text: &str| {
+            !text.is_empty() && text.chars().all(|one| one.is_ascii_alphanumeric() || matches!(one, '-' | '.'))
+        };
+        if !plain(name) || !namespace.as_deref().is_none_or(plain) {
+            return Err(no());
+        }
+        Ok(Self { namespace, kind, name: name.to_owned(), pods })
+    }
+}
+
+/// The cluster as it is, beside the plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct LiveSummary {
+    server: String,
+    settings_from: String,
+    offers_from: String,
+    /// Nodes of NodePools, and their dollars an hour as far as prices are known.
+    nodes: usize,
+    hourly_price: f64,
+}
+
+impl LiveSummary {
+    /// The lines below the table.
+    pub(super) fn sentences(&self, more: f64) -> String {
+        let month = |hour: f64| hour * HOURS_OF_A_MONTH;
+        format!(
+            "now {} node(s) of NodePools cost ${:.4} an hour, ${:.0} a month; this adds ${more:.4} an hour, ${:.0} a month\n\
+             settings: {}; instance types and prices: {}\n",
+            self.nodes,
+            self.hourly_price,
+            month(self.hourly_price),
+            month(more),
+            self.settings_from,
+            self.offers_from
+        )
+    }
+}
+
+impl LivePlanArgs {
+    /// True if the plan is for a live cluster.
+    pub fn is_asked(&self) -> bool {
+        self.live || self.kubeconfig.is_some()
+    }
+
+    /// A mistake for each what-if without a cluster.
+    pub fn mistakes(&self) -> Vec<Mistake> {
+        let given = [
+            ("--scale", !self.scale.is_empty()),
+            ("--without-spot", self.without_spot),
+            ("--with", !self.with.is_empty()),
+            ("--node-pool", !self.node_pool.is_empty()),
+            ("--context", self.context.is_some()),
+        ];
+        let wrong = given.into_iter().filter(|(_, given)| *given && !self.is_asked());
+        wrong
+            .map(|(flag, _)| {
+                Mistake::of_file(flag, "is for a live cluster").allowing("with --live or --kubeconfig FILE")
+            })
+            .collect()
+    }
+
+    fn cluster(&self) -> ClusterArgs {
+        let variable = || std::env::var("KUBECONFIG").ok().filter(|text| !text.is_empty());
+        ClusterArgs {
+            kubeconfig: self.kubeconfig.clone().or_else(variable),
+            context: self.context.clone(),
+            system_namespace: std::env::var("SYSTEM_NAMESPACE").ok().filter(|text| !text.is_empty()),
+            offers: self.offers,
+        }
+    }
+}
+
+/// Reads the cluster and what is to be changed into a problem.
+pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
+    let watch = Stopwatch::start();
+    let env = environment(&args.environment.env, &args.environment.env_file)?;
+    let files: Vec<String> = args.live.with.iter().chain(&args.live.node_pool).cloned().collect();
+    let given = if files.is_empty() { vec![] } else { read_manifests(&files, &env, &args.cluster_name)? };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
+    let found = runtime.block_on(async {
+        let cluster = live::read_cluster(&args.live.cluster()).await?;
+        let scaled = scaled(&cluster, &args.live.scale).await?;
+        Ok::<_, Failure>((cluster, scaled))
+    });
+    // A look-up of a name may hang for a while: nobody waits for it.
+    runtime.shutdown_background();
+    let (mut cluster, scaled) = found?;
+    let mut warnings: Vec<String> =
+        cluster.missing.iter().map(|one| format!("not read: {}: {}", one.what, one.why)).collect();
+    let passed_over = unplanned::line(&given);
+    warnings.extend(unplanned::warnings(&given));
+    let mut input = cluster.planning.clone();
+    let summary = summary(&cluster);
+    let changes: Vec<Manifest> = given.into_iter().filter(|one| !one.foreign).chain(scaled).collect();
+    apply(&mut cluster, &changes, &mut input, &mut warnings)?;
+    if args.live.without_spot {
+        forbid_spot(&mut input);
+    }
+    let planning = cluster.state.snapshot().planning(&input);
+    warnings.extend(planning.skipped.iter().map(|one| format!("nodepool {} is left out: {}", one.pool, one.why)));
+    let mut problem = Arc::unwrap_or_clone(planning.problem);
+    problem.name = cluster.connection.target.server();
+    Ok(Loaded { problem: Arc::new(problem), load: watch.elapsed(), warnings, passed_over, live: Some(summary) })
+}
+
+/// The nodes of NodePools and their price.
+fn summary(cluster: &LiveCluster) -> LiveSummary {
+    let own: Vec<_> =
+        cluster.snapshot.nodes.values().filter(|node| node.labels.contains_key(labels::NODE_POOL)).collect();
+    let price = |node: &&Arc<dovetail_core::cluster_state::NodeEntry>| {
+        let label = |key: &str| node.labels.get(key).map(String::as_str).unwrap_or_default();
+        let types = cluster.planning.instance_types.get(label(labels::EC2_NODE_CLASS))?;
+        let own = types.iter().find(|one| one.name == label(labels::INSTANCE_TYPE))?;
+        let bought = |one: &&dovetail_core::Offering| {
+            one.zone == label(labels::ZONE) && one.capacity_type == label(labels::CAPACITY_TYPE)
+        };
+        own.offerings.iter().find(bought).map(|one| one.price)
+    };
+    LiveSummary {
+        server: cluster.connection.target.server(),
+        settings_from: cluster.settings_from.clone(),
+        offers_from: cluster.offers_from.clone(),
+        nodes: own.len(),
+        hourly_price: own.iter().filter_map(price).sum(),
+    }
+}
+
+/// The pods that workloads would have more, as manifests.
+async fn scaled(cluster: &LiveCluster, scales: &[Scale]) -> Result<Vec<Manifest>, Failure> {
+    let mut all = Vec::new();
+    for scale in scales {
+        let client = cluster.connection.client.clone();
+        let default = &cluster.connection.target.config.default_namespace;
+        let namespace = scale.namespace.as_deref().unwrap_or(default);
+        let mut object = workload(client, scale, namespace).await?;
+        let there = object["spec"]["replicas"].as_i64().unwrap_or(1);
+        let place = format!("--scale {}/{}", scale.kind.to_lowercase(), scale.name);
+        let more = scale.pods - there;
+        if more < 0 {
+            let what = format!("it has {there} pods: fewer are not planned");
+            return Err(Mistake::of_file(place, what).allowing(format!("{there} or more")).into());
+        }
+        object["spec"]["replicas"] = json!(more);
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("status");
+        }
+        let text = object.to_string();
+        let read = manifest::read_manifests(&[(place.as_str(), text.as_str())], &ReadOptions::default());
+        all.extend(read.map_err(|errors| Failure::Input(errors.into_iter().map(Mistake::from).collect()))?);
+    }
+    Ok(all)
+}
+
+async fn workload(client: Client, scale: &Scale, namespace: &str) -> Result<Value, Failure> {
+    let name = &scale.name;
+    let found = match scale.kind {
+        "Deployment" => LenientApi::<Deployment>::namespaced(client, namespace)
+            .get_opt(name)
+            .await
+            .map(|one| one.map(|one| json!(one))),
+        "StatefulSet" => LenientApi::<StatefulSet>::namespaced(client, namespace)
+            .get_opt(name)
+            .await
+            .map(|one| one.map(|one| json!(one))),
+        _ => LenientApi::<ReplicaSet>::namespaced(client, namespace)
+            .get_opt(name)
+            .await
+            .map(|one| one.map(|one| json!(one))),
+    };
+    let kind = scale.kind.to_lowercase();
+    match found {
+        Ok(Some(object)) => Ok(object),
+        Ok(None) => Err(Failure::System(format!("--scale: there is no {kind} {name} in namespace {namespace}"))),
+        Err(why) => {
+            Err(Failure::System(format!("--scale: {kind} {namespace}/{name} cannot be read: {}", plainly(&why))))
+        }
+    }
+}
+
+/// Applies manifests to the state, as the API server and the control plane would.
+fn apply(
+    cluster: &mut LiveCluster,
+    changes: &[Manifest],
+    input: &mut PlanningInput,
+    warnings: &mut Vec<String>,
+) -> Result<(), Failure> {
+    let objects = Objects::from_manifests(changes);
+    warnings.extend(objects.warnings.clone());
+    for class in &objects.node_classes {
+        let region = region_of(cluster);
+        let types = instance_types(&shipped::catalogue(&region), class, changes)?;
+        let name = class.metadata.name.clone().unwrap_or_default();
+        warnings
+            .push(format!("ec2nodeclass {name}: planned with the shipped catalogue of {region} and its first zones"));
+        input.instance_types.insert(name, Arc::new(types));
+    }
+    for pool in &objects.node_pools {
+        cluster.state.apply_pool(ready(pool.clone(), None));
+    }
+    for manifest in changes.iter().filter(|one| one.kind == "DaemonSet") {
+        // Read and checked as one before.
+        if let Ok(mut set) = serde_json::from_value::<DaemonSet>(manifest.object.clone()) {
+            set.metadata.namespace.clone_from(&manifest.namespace);
+            cluster.state.apply_daemon_set(set);
+        }
+    }
+    let admission = PlanAdmission::from_manifests(changes);
+    for admitted in admission.pods(changes, warnings) {
+        if let Some(why) = admitted.refused {
+            let name = admitted.pod.metadata.name.clone().unwrap_or_default();
+            warnings.push(format!("pod {name}: the API server would refuse it: {why}"));
+            continue;
+        }
+        let manifest = &changes[admitted.manifest];
+        let refused = cluster.state.apply_pod(&unschedulable(admitted.pod)).err();
+        if let Some(why) = refused {
+            let (file, field) = (manifest.file.clone(), format!("{}/{}", manifest.kind, manifest.name));
+            return Err(
+                Mistake { file, line: manifest.line, field, what: why.to_string(), allowed: String::new() }.into()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The region of the cluster's nodes, or the one that is usual in examples.
+fn region_of(cluster: &LiveCluster) -> String {
+    let given = Some(cluster.settings.aws_region.clone()).filter(|name| !name.is_empty());
+    let of_node = || cluster.snapshot.nodes.values().find_map(|node| node.labels.get(labels::REGION).cloned());
+    given.or_else(of_node).or_else(|| std::env::var("AWS_REGION").ok()).unwrap_or_else(|| "us-east-1".to_owned())
+}
+
+/// Takes spot capacity out of all instance types.
+fn forbid_spot(input: &mut PlanningInput) {
+    for types in input.instance_types.values_mut() {
+        let without = |one: &Arc<InstanceType>| {
+            let mut one = InstanceType::clone(one);
+            one.offerings.retain(|offering| offering.capacity_type != labels::SPOT);
+            Arc::new(one)
+        };
+        *types = Arc::new(types.iter().map(without).collect());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn scale_names_a_workload_and_a_number_of_pods() {
+        let read = |text: &str| text.parse::<Scale>();
+        let web = read("deployment/web=200").unwrap();
+        assert_eq!((web.namespace, web.kind, web.name.as_str(), web.pods), (None, "Deployment", "web", 200));
+        assert_eq!(read("shop/sts/db=3").unwrap().namespace.as_deref(), Some("shop"));
+        for wrong in [
+            "web=2",
+            "deployment/web",
+            "deployment/web=-1",
+            "job/x=1",
+            "deployment/a/b/c=1",
+            "deployment/../x=1",
+            "deployment/=1",
+            "deployment/web=1e9",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_if_without_a_cluster_is_a_mistake() {
+        let args = LivePlanArgs { without_spot: true, with: vec!["f".into()], ..LivePlanArgs::default() };
+        let said: Vec<String> = args.mistakes().iter().map(ToString::to_string).collect();
+        assert_eq!(said.len(), 2);
+        assert!(said[0].starts_with("--without-spot: is for a live cluster"), "{said:?}");
+        assert!(LivePlanArgs { live: true, ..args }.mistakes().is_empty());
+    }
+}

@@ -1,0 +1,254 @@
+//! `doctor` on a good installation, and on one in which one thing at a time is broken.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
+
+use crate::common;
+#[path = "run/stub.rs"]
+mod stub;
+
+use std::net::SocketAddr;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use common::{stderr, stdout};
+use serde_json::{Value, json};
+use stub::{Reply, api_server, ec2_error, list, not_found, reply, serve, status};
+
+fn condition(type_: &str, status: &str, message: &str) -> Value {
+    json!({"type": type_, "status": status, "reason": type_, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"})
+}
+
+fn pool(conditions: &[Value]) -> Value {
+    json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default", "uid": "u"},
+        "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}}}},
+        "status": {"conditions": conditions}})
+}
+
+fn class(amis: &Value) -> Value {
+    json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default", "uid": "u"}, "spec": {},
+        "status": {"subnets": [{"id": "subnet-1", "zone": "us-east-1a"}], "amis": amis, "conditions": []}})
+}
+
+fn amis() -> Value {
+    json!([{"id": "ami-1", "name": "al2023", "requirements": []}])
+}
+
+fn lease(renewed: &str) -> Value {
+    json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "karpenter-leader-election", "namespace": "kube-system"},
+        "spec": {"holderIdentity": "dovetail-0_00c0ffee", "leaseDurationSeconds": 15, "leaseTransitions": 3, "renewTime": renewed}})
+}
+
+fn leader(variables: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "dovetail-0", "namespace": "kube-system"},
+        "spec": {"serviceAccountName": "dovetail", "containers": [{"name": "c", "env": variables}]}})
+}
+
+fn variables() -> Value {
+    json!([{"name": "CLUSTER_NAME", "value": "demo"}, {"name": "INTERRUPTION_QUEUE", "value": "demo"}, {"name": "AWS_REGION", "value": "us-east-1"}])
+}
+
+fn review(allowed: bool) -> Reply {
+    reply(
+        201,
+        &json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {}, "spec": {}, "status": {"allowed": allowed}}),
+    )
+}
+
+/// An installation in which all is well, but for what `broken` answers.
+fn cluster(broken: impl Fn(&str) -> Option<Reply> + Send + Sync + 'static) -> SocketAddr {
+    api_server(move |path| broken(path).or_else(|| good(path)))
+}
+
+fn good(path: &str) -> Option<Reply> {
+    let place = path.split('?').next().unwrap_or_default();
+    match place {
+        "/apis/karpenter.sh/v1/nodepools" => Some(list(&[pool(&[condition("Ready", "True", "")])])),
+        "/apis/karpenter.k8s.aws/v1/ec2nodeclasses" => Some(list(&[class(&amis())])),
+        "/apis/coordination.k8s.io/v1/leases" => Some(list(&[lease("2100-01-01T00:00:00.000000Z")])),
+        "/api/v1/namespaces/kube-system/pods/dovetail-0" => Some(reply(200, &leader(&variables()))),
+        place if place.ends_with("/leases/karpenter-leader-election") => {
+            Some(reply(200, &lease("2100-01-01T00:00:00.000000Z")))
+        }
+        place if place.contains("/leases") => Some(list(&[])),
+        place if place.ends_with("accessreviews") => Some(review(true)),
+        place if place.contains("validatingadmissionpolic") => {
+            Some(reply(200, &json!({"metadata": {"name": "dovetail-fence"}, "spec": {}})))
+        }
+        _ => None,
+    }
+}
+
+/// AWS, where every request would work; SQS knows the queue.
+fn aws(free: u32) -> SocketAddr {
+    serve(move |_, body| {
+        if body.contains("QueueName") {
+            return reply(200, &json!({"QueueUrl": "http://sqs/demo"}));
+        }
+        if body.contains("Action=DescribeSubnets") {
+            let item = format!(
+                "<item><subnetId>subnet-1</subnetId><availabilityZone>us-east-1a</availabilityZone><availableIpAddressCount>{free}</availableIpAddressCount></item>"
+            );
+            return (
+                200,
+                "text/xml",
+                format!(
+                    "<DescribeSubnetsResponse><requestId>r</requestId><subnetSet>{item}</subnetSet></DescribeSubnetsResponse>"
+                ),
+            );
+        }
+        ec2_error(412, "DryRunOperation")
+    })
+}
+
+fn doctor(name: &str, server: SocketAddr, aws: SocketAddr, args: &[&str]) -> Output {
+    let kubeconfig = stub::kubeconfig(&format!("doctor-{name}"), &format!("http://{server}"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dovetail"));
+    command.args(["doctor", "--kubeconfig", &kubeconfig, "--check-timeout", "5"]).args(args).env_clear();
+    command.env("HOME", "/nonexistent").env("AWS_EC2_METADATA_DISABLED", "true").env("AWS_REGION", "us-east-1");
+    command
+        .env("AWS_ENDPOINT_URL", format!("http://{aws}"))
+        .env("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+        .env("AWS_SECRET_ACCESS_KEY", stub::SECRET);
+    let output = command.output().unwrap();
+    assert!(!stdout(&output).contains(stub::SECRET) && !stderr(&output).contains(stub::TOKEN));
+    output
+}
+
+fn checks(output: &Output) -> Vec<Value> {
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}{}", stdout(output), stderr(output)));
+    report["checks"].as_array().unwrap().clone()
+}
+
+/// The checks that are yellow or red.
+fn complaints(output: &Output) -> Vec<(String, String)> {
+    let text = |one: &Value, field: &str| one[field].as_str().unwrap().to_owned();
+    let bad = checks(output).into_iter().filter(|one| one["light"] == "yellow" || one["light"] == "red");
+    bad.map(|one| (text(&one, "check"), text(&one, "light"))).collect()
+}
+
+#[test]
+fn a_good_installation_is_green_and_says_what_cannot_be_asked() {
+    let output = doctor("good", cluster(|_| None), aws(200), &["--json"]);
+    assert_eq!(complaints(&output), [], "{}", stdout(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    let all = checks(&output);
+    assert_eq!(all.len(), 17);
+    let unknown: Vec<&Value> = all.iter().filter(|one| one["light"] == "unknown").collect();
+    let names: Vec<&str> = unknown.iter().filter_map(|one| one["check"].as_str()).collect();
+    assert_eq!(names, ["spot role", "quotas"]);
+    assert!(unknown.iter().all(|one| one["remedy"].as_str().unwrap().contains("aws ")), "{unknown:#?}");
+    let text = stdout(&doctor("good", cluster(|_| None), aws(200), &[]));
+    assert!(
+        text.contains("dovetail-0_00c0ffee leads, term 3") && text.contains("15 green, 0 yellow, 0 red, 2 cannot"),
+        "{text}"
+    );
+}
+
+/// The answer to a path that begins so.
+fn at(
+    beginning: &'static str,
+    answer: impl Fn() -> Reply + Send + Sync + 'static,
+) -> Box<dyn Fn(&str) -> Option<Reply> + Send + Sync> {
+    Box::new(move |path| path.starts_with(beginning).then(&answer))
+}
+
+#[test]
+fn each_broken_thing_alone_has_its_own_light_and_remedy() {
+    let pods = |variables: Value| at("/api/v1/namespaces/kube-system/pods/", move || reply(200, &leader(&variables)));
+    let deployment = json!({"metadata": {"name": "karpenter", "namespace": "karpenter"}, "spec": {"replicas": 2, "selector": {}, "template":
+        {"spec": {"containers": [{"name": "c", "image": "public.ecr.aws/karpenter/controller:1.14.0"}]}}}});
+    let older = json!({"kind": "APIResourceList", "groupVersion": "x", "resources": [{"name": "x", "kind": "NodePool", "namespaced": false, "singularName": "", "verbs": []}]});
+    let used_up = json!({"metadata": {"name": "dovetail-unavailable-offerings"}, "data": {"unavailable":
+        json!({"what": "quota on-demand Standard", "refusals": 1, "last": "2026-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z"}).to_string()}});
+    let no_spot = json!({"metadata": {"name": "dovetail-unavailable-offerings"}, "data": {"unavailable":
+        json!({"what": "capacity-type spot", "refusals": 1, "last": "2026-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z"}).to_string()}});
+    let proxied = json!([{"name": "CLUSTER_NAME", "value": "demo"}, {"name": "INTERRUPTION_QUEUE", "value": "demo"}, {"name": "HTTPS_PROXY", "value": "http://p:1"}]);
+    let queueless = json!([{"name": "CLUSTER_NAME", "value": "demo"}]);
+    let hooked = json!([{"name": "CLUSTER_NAME", "value": "demo"}, {"name": "INTERRUPTION_QUEUE", "value": "demo"}, {"name": "WEBHOOK_ENABLED", "value": "true"}]);
+    let broken_hook = {
+        let pod = pods(hooked);
+        Box::new(move |path: &str| {
+            let asked = path.starts_with("/apis/karpenter.sh/v1beta1/nodepools");
+            pod(path).or_else(|| asked.then(|| status(500, "InternalError", "x509: certificate has expired")))
+        })
+    };
+    let unheard = condition("dovetail.dev/InterruptionsHeard", "False", "ReceiveMessage fails (AccessDenied)");
+    type Broken = Box<dyn Fn(&str) -> Option<Reply> + Send + Sync>;
+    let cases: Vec<(&str, &str, &str, Broken)> = vec![
+        (
+            "lease",
+            "Lease",
+            "red",
+            Box::new(|path| {
+                path.contains("/leases").then(|| {
+                    let old = lease("2020-01-01T00:00:00.000000Z");
+                    if path.contains("/leases/") { reply(200, &old) } else { list(&[old]) }
+                })
+            }),
+        ),
+        ("fence", "fence", "yellow", at("/apis/admissionregistration", not_found)),
+        ("rights", "rights", "red", at("/apis/authorization", || review(false))),
+        ("crds", "CRDs", "red", at("/apis/karpenter.k8s.aws/v1", not_found)),
+        ("older", "older kinds", "yellow", at("/apis/karpenter.sh/v1beta1", move || reply(200, &older))),
+        ("webhook", "webhook", "red", broken_hook),
+        ("rival", "others", "yellow", at("/apis/apps/v1/deployments", move || list(std::slice::from_ref(&deployment)))),
+        (
+            "pools",
+            "NodePools",
+            "red",
+            at("/apis/karpenter.sh/v1/nodepools", || list(&[pool(&[condition("Ready", "False", "no subnet")])])),
+        ),
+        ("proxy", "proxies", "yellow", pods(proxied)),
+        ("no-queue", "queue", "yellow", pods(queueless)),
+        (
+            "unheard",
+            "queue",
+            "red",
+            at("/apis/karpenter.sh/v1/nodepools", move || {
+                list(&[pool(&[condition("Ready", "True", ""), unheard.clone()])])
+            }),
+        ),
+        ("quota", "quotas", "yellow", at("/api/v1/namespaces/kube-system/configmaps/", move || reply(200, &used_up))),
+        ("spot", "spot role", "red", at("/api/v1/namespaces/kube-system/configmaps/", move || reply(200, &no_spot))),
+        ("amis", "AMIs", "red", at("/apis/karpenter.k8s.aws/v1/ec2nodeclasses", || list(&[class(&json!([]))]))),
+    ];
+    for (name, check, light, broken) in cases {
+        let output = doctor(name, cluster(broken), aws(200), &["--json"]);
+        let found = complaints(&output);
+        assert!(found.contains(&(check.to_owned(), light.to_owned())), "{name}: {found:?}\n{}", stdout(&output));
+        // Without the class's kind nothing can be said of classes either.
+        assert!(found.len() == 1 || name == "crds", "{name}: {found:?}");
+        assert_eq!(output.status.code(), Some(if light == "red" { 2 } else { 1 }), "{name}");
+        let remedies = checks(&output).into_iter().filter(|one| one["check"] == check);
+        assert!(remedies.into_iter().all(|one| !one["remedy"].as_str().unwrap().is_empty()), "{name}");
+        assert!(stderr(&output).is_empty(), "{name}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn subnets_without_addresses_and_refused_credentials_are_red() {
+    let output = doctor("addresses", cluster(|_| None), aws(3), &["--json"]);
+    assert_eq!(complaints(&output), [("subnets".to_owned(), "red".to_owned())], "{}", stdout(&output));
+    let strict = serve(|_, _| ec2_error(401, "AuthFailure"));
+    let output = doctor("credentials", cluster(|_| None), strict, &["--json"]);
+    assert_eq!(complaints(&output), [("AWS".to_owned(), "red".to_owned())], "{}", stdout(&output));
+}
+
+#[test]
+fn a_check_that_hangs_or_may_not_ask_stops_no_other() {
+    let slow = cluster(|path| {
+        if path.contains("validatingadmissionpolic") {
+            std::thread::sleep(Duration::from_secs(60));
+        }
+        path.contains("/deployments").then(|| status(403, "Forbidden", "not you"))
+    });
+    let begun = Instant::now();
+    let output = doctor("slow", slow, aws(200), &["--json"]);
+    assert!(begun.elapsed() < Duration::from_secs(40), "it waited");
+    let all = checks(&output);
+    let of = |check: &str| all.iter().find(|one| one["check"] == check).unwrap().clone();
+    assert_eq!((&of("fence")["light"], &of("others")["light"]), (&json!("unknown"), &json!("unknown")));
+    assert!(of("fence")["what"].as_str().unwrap().contains("no answer within 5 s"), "{}", of("fence"));
+    assert!(of("others")["remedy"].as_str().unwrap().contains("deployments"), "{}", of("others"));
+    assert_eq!((&of("Lease")["light"], &of("rights")["light"]), (&json!("green"), &json!("green")));
+}
