@@ -207,6 +207,7 @@ fn a_value_that_makes_no_sense_is_refused_by_helm_with_its_path() {
         ("settings.maxLaunchesPerHour=0", "/settings/maxLaunchesPerHour"),
         ("settings.isolatedVPC=yes", "/settings/isolatedVPC"),
         ("settings.featureGates.nodeRepair=yes", "/settings/featureGates/nodeRepair"),
+        ("settings.legacyNodeRepair=yes", "/settings/legacyNodeRepair"),
         ("settings.leaderElectionLeaseDuration=15", "/settings/leaderElectionLeaseDuration"),
         ("settings.consolePort=99999", "/settings/consolePort"),
         ("logLevel=chatty", "/logLevel"),

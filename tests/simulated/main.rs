@@ -35,6 +35,8 @@ mod pools;
 #[path = "cloud/prices.rs"]
 mod prices;
 mod refused;
+#[path = "ends/repair.rs"]
+mod repair;
 mod shadow;
 mod simulate;
 mod sold_out;

@@ -58,7 +58,7 @@ class Evictions(Objects):
         super().__init__(world)
         self.scales = {}  # (namespace, owner): every number of pods that it has been scaled to, the one in force last
         self.first = {}  # (namespace, name) of a StatefulSet: how many it had at first
-        self.unwell = set()  # claims by name whose nodes are repaired: by force, whatever budgets say
+        self.unwell = set()  # claims by name whose nodes are repaired by force, whatever budgets say
 
     def before(self, event):
         super().before(event)
@@ -269,7 +269,7 @@ class Budgets(Objects):
 
     def __init__(self, world):
         super().__init__(world)
-        self.unwell, self.in_blocks, self.left = set(), set(), set()
+        self.unwell, self.in_blocks, self.left, self.mended = set(), set(), set(), set()
         self._pools, self._of, self._changed = defaultdict(Living), {}, Changed(world)
 
     def after(self, event):
@@ -278,7 +278,7 @@ class Budgets(Objects):
     def before(self, event):
         super().before(event)
         self._changed.before(event)
-        _repaired(event, self.unwell)
+        _repaired(event, self.unwell, self.mended)
         self._block(event)
         if event["kind"] != "api" or event.get("resource") != "nodeclaims" or event["verb"] != "delete" or event["replica"] is None:
             return
@@ -295,7 +295,8 @@ class Budgets(Objects):
             self._of[changed] = self._pools[changed.pool]
             self._of[changed].take(changed, self._counts(changed), self._goes(changed))
         total, going = self._pools[claim.pool].count(claim, event["t"])
-        most = max(_allowed(spec, total) for spec in forms)
+        reasons = ("Unhealthy",) if claim.name in self.mended else ("Underutilized", "Empty", "Drifted")
+        most = max(_allowed(spec, total, reasons) for spec in forms)
         if going > most:
             what = f"{going} of {total} nodes of pool {claim.pool} go at once with {claim.name}, {most} may"
             self.world.violate("INV-17", event["t"], what)
@@ -339,10 +340,14 @@ class Budgets(Objects):
         return node.get("ready", False) and not node.get("deleting") and t < claim.created + expires - CLOCKS
 
 
-def _repaired(event, unwell):
+def _repaired(event, by_force, gently=None):
+    """Notes a claim whose node is repaired: by force where a deadline is written with the reason, else within budgets."""
     written = ((event.get("sent") or {}).get("metadata") or {}).get("annotations") or {}
     if event.get("resource") == "nodeclaims" and (written.get("dovetail.dev/end-reason") or "").startswith("unhealthy "):
-        unwell.add(event["name"])
+        if written.get("karpenter.sh/nodeclaim-termination-timestamp"):
+            by_force.add(event["name"])
+        elif gently is not None:
+            gently.add(event["name"])
 
 
 def _shown(pod):
@@ -394,11 +399,10 @@ def _needed(spec, expected):
     return _scaled(spec["minAvailable"], expected) if spec.get("minAvailable") is not None else 0
 
 
-def _allowed(spec, total):
+def _allowed(spec, total, reasons):
     """How many nodes of so many may go for the reason that is bounded least; budgets that come and go by a schedule are left out."""
     budgets = (spec.get("disruption") or {}).get("budgets")
     budgets = [{"nodes": "10%"}] if budgets is None else budgets
-    reasons = ("Underutilized", "Empty", "Drifted")
     def of(reason):
         own = [b for b in budgets if not b.get("schedule") and (not b.get("reasons") or reason in b["reasons"])]
         return min((_scaled(b.get("nodes", "10%"), total) for b in own), default=math.inf)

@@ -151,6 +151,22 @@ class BoundsTest(RuleTest):
             self.gone(log, 1001, 2)
             self.assert_found(log, *found)
 
+    def test_repaired_nodes_go_within_budgets_unless_by_force(self):
+        for budgets, deadline, found in (
+            ([{"nodes": "1"}], False, ("INV-17",)), ([{"nodes": "1"}], True, ()),
+            ([{"nodes": "1", "reasons": ["Unhealthy"]}], False, ("INV-17",)), ([{"nodes": "1", "reasons": ["Drifted"]}], False, ()),
+            ([{"nodes": "9"}, {"nodes": "1", "reasons": ["Unhealthy"]}], False, ("INV-17",)),
+        ):
+            log = Story()
+            log.object(500, "nodepools", None, "default", dict(POOL, disruption={"budgets": budgets}))
+            for number in (1, 2):
+                annotations = {"dovetail.dev/end-reason": "unhealthy 2026-01-01T00:00:00Z"}
+                if deadline:
+                    annotations["karpenter.sh/nodeclaim-termination-timestamp"] = "2026-01-01T00:00:00Z"
+                log.claim(999, "patch", number, f"aws:///us-east-1a/i-{number}", f"dt-{number}-1", sent={"metadata": {"annotations": annotations}})
+                self.gone(log, 1000 + number, number)
+            self.assert_found(log, *found)
+
 
 if __name__ == "__main__":
     unittest.main()

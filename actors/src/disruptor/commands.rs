@@ -167,7 +167,7 @@ impl Disruptor {
         if first {
             *self.removed.entry(reason.label()).or_default() += claims.len();
         }
-        self.env.post(&self.links.terminator, Remove { term, claims, reason, trace });
+        self.env.post(&self.links.terminator, Remove { term, claims, reason, grace: None, trace });
     }
 
     /// A command is over and its claims stay: what is written on them goes with the next look.

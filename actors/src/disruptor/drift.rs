@@ -30,6 +30,7 @@ const UNPINNED_REPEAT_INTERVAL: Duration = Duration::from_secs(3600);
 pub(super) fn gates(settings: &Settings) -> Gates {
     Gates {
         node_repair: settings.node_repair(),
+        legacy_repair: settings.legacy_node_repair,
         reserved_capacity: settings.reserved_capacity(),
         drift_off: !settings.drift(),
     }
@@ -39,7 +40,10 @@ pub(super) fn writes(orders: Orders, snapshot: &Snapshot) -> Vec<Write> {
     let claim = |name: &str| snapshot.claims.get(name).map(|entry| entry.claim.clone());
     let marks = orders.marks.into_iter().filter_map(|mark| Some(Write::Drift { claim: claim(&mark.claim)?, mark }));
     let stamps = orders.stamps.into_iter();
-    marks.chain(stamps.filter_map(|stamp| Some(Write::Stamp { claim: claim(&stamp.claim)?, stamp }))).collect()
+    let repairs = orders.repairs.into_iter();
+    let repairs = repairs.filter_map(|mark| Some(Write::Repair { claim: claim(&mark.disrupted.claim)?, mark }));
+    let stamps = stamps.filter_map(|stamp| Some(Write::Stamp { claim: claim(&stamp.claim)?, stamp }));
+    marks.chain(stamps).chain(repairs).collect()
 }
 
 /// True for a write that is decided once and not anew at each look.
@@ -94,7 +98,7 @@ impl Disruptor {
     /// Orders and tells what is decided of drift and repair, but for removals and writes.
     pub(super) fn order(&self, decision: &DisruptionDecision, snapshot: &Snapshot) {
         for removal in &decision.removals {
-            let DisruptionCause::Unhealthy(condition) = removal.cause else { continue };
+            let DisruptionCause::Unhealthy { condition, .. } = removal.cause else { continue };
             let claims = removal.claims.iter().filter_map(|disrupted| snapshot.claims.get(&disrupted.claim));
             claims.for_each(|entry| measures::claim_unhealthy(&self.env, &entry.claim, condition));
         }
@@ -160,10 +164,11 @@ impl Disruptor {
 
     fn tell_not_repaired(&self, one: &NotRepaired) {
         let (unwell, all) = one.unwell;
-        let message = format!("{unwell} of {all} nodes of nodepool {} are unhealthy: none is repaired", one.pool);
+        let consequence = one.why.consequence();
+        let message = format!("{unwell} of {all} nodes of nodepool {} are unhealthy: {consequence}", one.pool);
         let object = node_object(&one.node, &one.node_uid);
         // Without counts: an event whose text changes is another event, and would be said at each look.
-        let said = format!("Too many nodes of nodepool {} are unhealthy: none is repaired", one.pool);
+        let said = format!("Several nodes of nodepool {} are unhealthy: {consequence}", one.pool);
         let record = Record::warning(object, "NodeRepairBlocked", said).quiet_for(REPAIR_REPEAT_INTERVAL);
         self.env.post(&self.links.recorder, record);
         if one.news {

@@ -246,7 +246,8 @@ impl Disruptor {
             self.tell_removal(removal, trace);
         }
         let claims = commands::refs(&removal.claims);
-        self.env.post(&self.links.terminator, Remove { term: self.env.term, claims, reason, trace });
+        let grace = removal.cause.grace();
+        self.env.post(&self.links.terminator, Remove { term: self.env.term, claims, reason, grace, trace });
     }
 
     /// Forgets claims that are gone.

@@ -9,6 +9,7 @@ use dovetail_api::names::taints;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::disruption::commands::HeldClaim;
 use dovetail_core::disruption::drift::{DriftMark, HashStamp};
+use dovetail_core::disruption::repair::RepairMark;
 use dovetail_core::disruption::{PoolUsage, StatusMark, TtlMark};
 use dovetail_core::lifecycle::claim::to_quantities;
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -51,6 +52,13 @@ pub(super) enum Write {
         /// Condition of drift to set.
         mark: DriftMark,
     },
+    /// A claim's condition that its node is being repaired.
+    Repair {
+        /// The claim as it stands.
+        claim: Arc<NodeClaim>,
+        /// Repair to write on it.
+        mark: RepairMark,
+    },
     /// A claim's hashes.
     Stamp {
         /// The claim as it stands.
@@ -89,6 +97,7 @@ impl Write {
             Self::Untaint { .. } => "untainting",
             Self::Mark { .. } => "writing what disruption says of",
             Self::Drift { .. } => "writing the drift of",
+            Self::Repair { .. } => "writing the repair of",
             Self::Stamp { .. } => "writing the hashes of",
             Self::Usage { .. } => "writing the resources of",
             Self::Unused { .. } => "writing the unused launches of",
@@ -102,6 +111,7 @@ impl Write {
             Self::Ttl(TtlMark { node, .. }) | Self::Untaint { node, .. } => format!("node/{node}"),
             Self::Mark { mark, .. } => format!("nodeclaim/{}", mark.claim),
             Self::Drift { mark, .. } => format!("nodeclaim/{}", mark.claim),
+            Self::Repair { mark, .. } => format!("nodeclaim/{}", mark.disrupted.claim),
             Self::Stamp { stamp, .. } => format!("nodeclaim/{}", stamp.claim),
             Self::Usage { pool, .. } | Self::Unused { pool, .. } => format!("nodepool/{}", pool.name_any()),
             Self::Observed { class, .. } => format!("ec2nodeclass/{}", class.name_any()),
@@ -129,6 +139,12 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) -
             written.map(|claim| Wrote::Claim(Arc::new(claim)))
         }
         Write::Drift { claim, mark } => {
+            let written = NodeClaimApi::new(links.calls.clone())
+                .change_status((*claim).clone(), |claim| mark.on(claim, now))
+                .await;
+            written.map(|claim| Wrote::Claim(Arc::new(claim)))
+        }
+        Write::Repair { claim, mark } => {
             let written = NodeClaimApi::new(links.calls.clone())
                 .change_status((*claim).clone(), |claim| mark.on(claim, now))
                 .await;

@@ -11,6 +11,7 @@ use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
 use dovetail_core::disruption::RemovalReason;
 use dovetail_core::interruption::status::{Judged, Trouble, judge};
 use dovetail_core::interruption::{Announcement, InterruptionKind, InterruptionNotice};
+use jiff::SignedDuration;
 use kube::ResourceExt;
 
 use super::claims::ClaimsByInstance;
@@ -162,7 +163,9 @@ impl Interruption {
         self.env
             .emit_in(LogEvent::StatusFailed { node_claim, instance, status: kind.label().to_owned(), check }, trace);
         let claims = vec![ClaimRef { name: claim.claim.name_any(), uid: claim.facts.uid.clone() }];
-        let order = Remove { term: self.env.term, claims, reason: RemovalReason::Unhealthy, trace };
+        // EC2 itself finds the instance broken: nothing on it is waited for.
+        let grace = Some(SignedDuration::ZERO);
+        let order = Remove { term: self.env.term, claims, reason: RemovalReason::Unhealthy, grace, trace };
         self.env.post(&self.links.terminator, order);
     }
 

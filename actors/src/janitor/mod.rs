@@ -173,8 +173,10 @@ impl Janitor {
         if !verdict.remove.is_empty() {
             let claims = verdict.remove.into_iter().map(|(name, uid)| ClaimRef { name, uid }).collect();
             let (term, trace) = (self.env.term, TraceContext::root(&mut self.rng));
-            self.env
-                .post(&self.links.terminator, Remove { term, claims, reason: RemovalReason::GarbageCollected, trace });
+            self.env.post(
+                &self.links.terminator,
+                Remove { term, claims, reason: RemovalReason::GarbageCollected, grace: None, trace },
+            );
         }
         if !verdict.terminate.is_empty() {
             let collect = self.collect();

@@ -3,6 +3,7 @@
 use actix::Message;
 use dovetail_core::disruption::RemovalReason;
 use dovetail_core::interruption::InterruptionNotice;
+use jiff::SignedDuration;
 
 use super::{Term, TraceContext};
 
@@ -14,6 +15,8 @@ pub struct Remove {
     /// Claims to remove; a claim of the name with another uid stays.
     pub claims: Vec<ClaimRef>,
     pub reason: RemovalReason,
+    /// Time that their drain may take from now on; `None` leaves it to the claims, zero forces it.
+    pub grace: Option<SignedDuration>,
     /// Trace of the decision.
     pub trace: TraceContext,
 }

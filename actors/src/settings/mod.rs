@@ -113,6 +113,8 @@ pub struct Settings {
     pub churn: Churn,
     /// `MOVES_ROLLOUT`: whether a Deployment that asks for it is restarted where its pods cannot be evicted.
     pub moves_rollout: bool,
+    /// `LEGACY_NODE_REPAIR`: true if unhealthy nodes are removed by force.
+    pub legacy_node_repair: bool,
     /// `DISABLE_DRY_RUN`.
     pub disable_dry_run: bool,
     /// `ISOLATED_VPC`.
@@ -208,6 +210,7 @@ impl Default for Settings {
             rebalance: Rebalance::Event,
             churn: Churn::default(),
             moves_rollout: false,
+            legacy_node_repair: false,
             disable_dry_run: false,
             isolated_vpc: false,
             default_instance_profile: String::new(),

@@ -341,7 +341,7 @@ log_events! {
         format!("node {node} is not replaced, {why}{}", pause_seconds.map(|pause| format!("; the next of its nodepool is tried in {} min", pause / 60)).unwrap_or_default());
     /// A class's images have moved on by themselves.
     UnpinnedImage "unpinned_image" Warn { node_class: String, selector: String, image: String } => format!("nodes of node class {node_class} drift as {selector} now finds image {image}: unsafe in production");
-    /// Too many nodes of a pool are unhealthy for one to be repaired.
+    /// A node is unhealthy for too long and is not repaired now, as others are or have been too.
     NodeRepairBlocked "node_repair_blocked" Warn { node: String, why: String } => format!("node {node} is not repaired: {why}");
     /// The catalogue of the region has been read.
     CatalogueRead "catalogue_read" Debug { instance_types: usize, offerings: usize } => format!("read {instance_types} instance types with {offerings} offerings");

@@ -96,8 +96,13 @@ impl Handler<Interrupted> for Terminator {
         // Karpenter's way: the claim is deleted at once. The answer comes once that is seen, so that the queue's message stays
         // until then and comes again where this replica ends before.
         if self.env.settings.interruption == Interruptions::Evict {
-            let order =
-                Remove { term: self.env.term, claims: vec![claim.clone()], reason: RemovalReason::Interrupted, trace };
+            let order = Remove {
+                term: self.env.term,
+                claims: vec![claim.clone()],
+                reason: RemovalReason::Interrupted,
+                grace: None,
+                trace,
+            };
             ctx.notify(order);
             return Box::pin(async move { deleted(&links, &claim).await });
         }
@@ -228,7 +233,13 @@ impl Terminator {
                 let span = span.with(names::CLAIM, &*claim.name).with(names::PODS, pods);
                 span.with(names::REASON, cause_in_words(cause)).end();
             }
-            ctx.notify(Remove { term: self.env.term, claims: vec![claim], reason: RemovalReason::Interrupted, trace });
+            ctx.notify(Remove {
+                term: self.env.term,
+                claims: vec![claim],
+                reason: RemovalReason::Interrupted,
+                grace: None,
+                trace,
+            });
         }
     }
 

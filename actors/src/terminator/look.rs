@@ -16,13 +16,14 @@ use dovetail_core::termination::instance::{Handle, handle};
 use dovetail_core::termination::node::{self, DeletingNode, NodeStep};
 use dovetail_core::termination::volumes;
 use futures::StreamExt;
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::endings::{EndingObject, InstanceQuery};
 use super::known::of_node;
 use super::owned::{MayDrain, MayEnd};
-use super::steps::{Done, For, StepEnv, going_since};
+use super::steps::{Done, EndReason, For, StepEnv, going_since};
 use super::{AT_ONCE, Key, SETTLING_TIME, Terminator};
 use crate::context::{measures, traces};
 use crate::kube::calls::CallError;
@@ -39,11 +40,12 @@ const SAYING: &str = "writing the status of the end of";
 /// Most names that a log line gives.
 pub(super) const NAMES_LISTED: usize = 5;
 
-/// Deletes claims, given with their Nodes, by our own decision. Answers the names of those that could not be deleted, and why.
+/// Deletes claims, given with their Nodes, by our own decision; `grace` bounds their drain. Answers the names of those that could not be deleted, and why.
 pub async fn remove(
     step_env: StepEnv,
     claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>,
     reason: RemovalReason,
+    grace: Option<SignedDuration>,
 ) -> Vec<(String, CallError)> {
     let why = match reason {
         RemovalReason::Interrupted | RemovalReason::GarbageCollected => For::Fact,
@@ -52,7 +54,7 @@ pub async fn remove(
     let deletions = claims.into_iter().map(|(claim, nodes)| {
         let step_env = step_env.clone();
         async move {
-            match step_env.delete_claim(&claim, why, Some(reason.label())).await {
+            match step_env.delete_claim(&claim, why, Some(EndReason { label: reason.label(), grace })).await {
                 Ok(true) => {}
                 Ok(false) => return None,
                 Err(error) => return Some((claim.name_any(), error)),

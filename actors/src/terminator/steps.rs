@@ -5,10 +5,10 @@ use std::sync::Arc;
 use dovetail_api::names::TERMINATION_FINALIZER;
 use dovetail_api::names::annotations::{END_REASON, END_TRACEPARENT, TERMINATION_TIMESTAMP};
 use dovetail_api::v1::NodeClaim;
-use dovetail_core::disruption::RemovalReason;
+use dovetail_core::clock::later;
 use dovetail_core::termination::instance::handle;
 use dovetail_core::termination::{ClaimCondition, node, with};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
@@ -33,6 +33,15 @@ pub struct StepEnv {
     pub links: TerminatorLinks,
     /// Trace that led to the end.
     pub trace: Option<TraceContext>,
+}
+
+/// The reason of a deletion, as it is written on the claim, and the time that its drain may take.
+#[derive(Clone, Copy)]
+pub struct EndReason {
+    /// The reason in metrics and logs.
+    pub label: &'static str,
+    /// `None` leaves the time to the claim.
+    pub grace: Option<SignedDuration>,
 }
 
 /// Ground on which a claim is deleted.
@@ -128,7 +137,7 @@ impl StepEnv {
         &self,
         claim: &NodeClaim,
         why: For,
-        reason: Option<&'static str>,
+        reason: Option<EndReason>,
     ) -> Result<bool, CallError> {
         let removed = match why {
             // Whatever the claim has become meanwhile, its instance ends: the write is repeated on conflicts.
@@ -156,7 +165,7 @@ impl StepEnv {
     }
 
     /// Writes on a claim what leads to its end, so that a successor goes on in the same trace and says the same.
-    fn left_on(&self, claim: &NodeClaim, reason: Option<&'static str>) -> impl Fn(&mut NodeClaim) + use<> {
+    fn left_on(&self, claim: &NodeClaim, reason: Option<EndReason>) -> impl Fn(&mut NodeClaim) + use<> {
         let known = traces::of_end(claim).or_else(|| traces::of_packing(claim));
         let now = self.env.wall();
         // Nothing is written where the claim names that trace already, and what was written first stays.
@@ -165,11 +174,11 @@ impl StepEnv {
             if let Some(trace) = &trace {
                 claim.annotations_mut().entry(END_TRACEPARENT.into()).or_insert_with(|| trace.to_string());
             }
-            if let Some(reason) = reason {
-                claim.annotations_mut().insert(END_REASON.into(), end_reason(reason, now));
-                if reason == RemovalReason::Unhealthy.label() {
-                    // Its time is over: it is drained by force (core spec 5.10).
-                    claim.annotations_mut().insert(TERMINATION_TIMESTAMP.into(), now.to_string());
+            if let Some(EndReason { label, grace }) = reason {
+                claim.annotations_mut().insert(END_REASON.into(), end_reason(label, now));
+                if let Some(grace) = grace {
+                    // A bound that was decided before is replaced.
+                    claim.annotations_mut().insert(TERMINATION_TIMESTAMP.into(), later(now, grace).to_string());
                 }
             }
         }

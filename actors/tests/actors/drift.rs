@@ -114,28 +114,67 @@ fn node_without_replacement_stays_untainted_and_is_retried() {
     });
 }
 
+/// The storage of the only node is reported to be unwell.
+fn unwell(world: &World) {
+    let node = name(&world.api.list(&NODES)[0]);
+    let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "reason": "x", "message": "", "lastTransitionTime": world.clock_text()});
+    let status = json!({"status": {"conditions": [condition("Ready", "True"), condition("StorageReady", "False")]}});
+    world.api.patch_status(&NODES, "", &node, &status).unwrap();
+}
+
+fn with_repair(legacy: bool) -> Settings {
+    let mut settings = Settings { legacy_node_repair: legacy, ..Settings::default() };
+    settings.gates.insert("NodeRepair".to_owned());
+    settings
+}
+
+fn goes(world: &World, old: &str) -> bool {
+    claim(world, old).is_none_or(|one| one["metadata"]["deletionTimestamp"].is_string())
+}
+
 #[test]
-fn node_unwell_for_half_an_hour_is_replaced_by_force_with_gate() {
-    let unwell = |world: &World| {
-        let node = name(&world.api.list(&NODES)[0]);
-        let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "reason": "x", "message": "", "lastTransitionTime": world.clock_text()});
-        let status =
-            json!({"status": {"conditions": [condition("Ready", "True"), condition("StorageReady", "False")]}});
-        world.api.patch_status(&NODES, "", &node, &status).unwrap();
-    };
+fn an_unwell_node_stays_without_the_gate() {
     run(|world| async move {
         let (_replica, old) = one_node(&world, Settings::default()).await;
         unwell(&world);
         tokio::time::sleep(minutes(45)).await;
-        assert!(claim(&world, &old).unwrap()["metadata"]["deletionTimestamp"].is_null(), "the gate is off");
+        assert!(!goes(&world, &old), "the gate is off");
     });
+}
+
+#[test]
+fn an_unwell_node_goes_once_its_successor_stands() {
     run(|world| async move {
-        let mut settings = Settings::default();
-        settings.gates.insert("NodeRepair".to_owned());
-        let (_replica, old) = one_node(&world, settings).await;
+        let (_replica, old) = one_node(&world, with_repair(false)).await;
         unwell(&world);
         tokio::time::sleep(minutes(29)).await;
-        assert!(claim(&world, &old).unwrap()["metadata"]["deletionTimestamp"].is_null());
+        assert!(!goes(&world, &old) && world.claims().len() == 1, "it is tolerated yet");
+        let repaired = || {
+            claim(&world, &old).is_some_and(|claim| {
+                condition(&claim, "DisruptionReason").is_some_and(|one| one["reason"] == "Unhealthy")
+            })
+        };
+        world.until(minutes(2), repaired).await;
+        assert!(!is_tainted(&world) && world.bound() == 4, "its pods serve");
+        world.until(minutes(5), || goes(&world, &old)).await;
+        let others: Vec<_> = world.claims().into_iter().filter(|one| name(one) != old).collect();
+        assert_eq!(others.len(), 1, "{}", world.log_events().join("\n"));
+        assert_eq!(condition(&others[0], "Initialized").unwrap()["status"], "True", "its place was ready");
+        if let Some(claim) = claim(&world, &old) {
+            let own = &claim["metadata"]["annotations"];
+            assert!(own["karpenter.sh/nodeclaim-termination-timestamp"].is_null(), "not by force: {own}");
+        }
+        world.until(minutes(5), || claim(&world, &old).is_none()).await;
+    });
+}
+
+#[test]
+fn legacy_repair_removes_an_unwell_node_by_force() {
+    run(|world| async move {
+        let (_replica, old) = one_node(&world, with_repair(true)).await;
+        unwell(&world);
+        tokio::time::sleep(minutes(29)).await;
+        assert!(!goes(&world, &old));
         let forced = || {
             claim(&world, &old).is_none_or(|one| {
                 let own = &one["metadata"]["annotations"];

@@ -99,7 +99,7 @@ pub fn budgets(reasons: bool) -> Value {
         properties["reasons"] = json!({
             "type": "array",
             "maxItems": 50,
-            "items": {"type": "string", "enum": ["Underutilized", "Empty", "Drifted"]},
+            "items": {"type": "string", "enum": ["Underutilized", "Empty", "Drifted", "Unhealthy"]},
             "x-kubernetes-list-type": "set",
         });
     }

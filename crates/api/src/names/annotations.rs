@@ -2,6 +2,8 @@
 
 /// Pod: `"true"` or a positive Go duration; Node and NodeClaim: only `"true"`.
 pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// Node and NodeClaim: `"true"` keeps the node from being repaired, and from nothing else.
+pub const DO_NOT_REPAIR: &str = "karpenter.sh/do-not-repair";
 /// Hash of the NodePool's template, on the pool and on its claims.
 pub const NODE_POOL_HASH: &str = "karpenter.sh/nodepool-hash";
 /// Version of that hash.

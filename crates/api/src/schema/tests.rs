@@ -60,6 +60,24 @@ fn valid_objects_pass() {
 }
 
 #[test]
+fn a_budget_may_name_karpenters_reasons_and_no_other() {
+    for (reason, wrong) in [
+        ("Underutilized", false),
+        ("Empty", false),
+        ("Drifted", false),
+        ("Unhealthy", false),
+        ("unhealthy", true),
+        ("Expired", true),
+    ] {
+        let mut pool = pool();
+        let budgets = json!([{"nodes": "1", "reasons": [reason]}]);
+        set(&mut pool, "/spec/disruption", json!({"consolidateAfter": "0s", "budgets": budgets}));
+        let expected: &[&str] = if wrong { &["spec.disruption.budgets[0].reasons[0]"] } else { &[] };
+        assert_eq!(mistakes(&pool, None), expected, "{reason}");
+    }
+}
+
+#[test]
 #[allow(clippy::too_many_lines)] // one table, or one course from beginning to end
 fn a_mistake_in_a_pool_is_found_where_it_is() {
     let requirement = "/spec/template/spec/requirements/0";

@@ -24,7 +24,7 @@ pub enum RemovalReason {
 
 impl RemovalReason {
     /// The reasons that budgets know.
-    pub const OF_BUDGETS: [Self; 3] = [Self::Underutilized, Self::Empty, Self::Drifted];
+    pub const OF_BUDGETS: [Self; 4] = [Self::Underutilized, Self::Empty, Self::Drifted, Self::Unhealthy];
 
     /// Its name in metrics and logs (core spec 7.1, `nodeclaims_disrupted_total`).
     #[must_use]
@@ -47,7 +47,8 @@ impl RemovalReason {
             Self::Empty => Some("Empty"),
             Self::Drifted => Some("Drifted"),
             Self::Underutilized => Some("Underutilized"),
-            Self::Expired | Self::Interrupted | Self::GarbageCollected | Self::Unhealthy => None,
+            Self::Unhealthy => Some("Unhealthy"),
+            Self::Expired | Self::Interrupted | Self::GarbageCollected => None,
         }
     }
 }

@@ -57,7 +57,7 @@ pub use unreadable::{Facts, Unreadable};
 use launches::unused::Uses;
 pub use launches::unused::{NotUsed, NotUsedReason, read_launched_for};
 pub use objects::workload::{moved_as, workload_of};
-pub use unwell::UnhealthyCondition;
+pub use unwell::{PolicySet, RepairPolicy, UnhealthyCondition};
 
 use crate::launch_limits::UnusedLaunches;
 use apply::{each, namespaced};

@@ -156,6 +156,7 @@ impl Snapshot {
         }
         let mut held = self.hold_back(&mut problem.pods, input.now);
         held.extend(self.keep_off_refused(&mut problem.pods, input.now, &mut refused_places));
+        self.keep_off_sick_places(&mut problem.pods, &existing);
         let unsettled = self.pools.values().any(|pool| is_unsettled(pool));
         Planning { problem: Arc::new(problem), pools, existing, skipped, held, unsettled, refused_places }
     }

@@ -34,6 +34,16 @@ pub fn held(machine: &NodeAndClaim<'_>, now: Timestamp) -> Option<(String, Optio
     if let Some(annotation) = machine.node.do_not_disrupt {
         return Some((format!("the node has the annotation {annotation}"), None));
     }
+    asked_by_pod(machine, now)
+}
+
+/// The reason if a pod on it would keep it, be it by its own annotation or a PodDisruptionBudget.
+pub fn by_pods(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<(String, Option<Timestamp>)> {
+    asked_by_pod(machine, now).or_else(|| protected(machine, snapshot, now).map(|why| (why, None)))
+}
+
+/// The reason if a pod on it asks to be left alone, with the time at which that ends.
+pub fn asked_by_pod(machine: &NodeAndClaim<'_>, now: Timestamp) -> Option<(String, Option<Timestamp>)> {
     if let Some(pod) = pods(machine).find(|pod| pod.is_active() && pod.unreadable) {
         return Some((format!("pod {} cannot be read", name(pod)), None));
     }

@@ -3,7 +3,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::look::{DisruptionCause, Exhausted, Look, disrupted};
+use super::cause::DisruptionCause;
+use super::look::{Exhausted, Look, disrupted};
 use super::machines::NodeAndClaim;
 use super::pools::{DisruptionPool, Observing};
 use super::{RemovalReason, allowed, blocked, marks, price};
@@ -21,6 +22,8 @@ pub(super) type PoolCandidates<'a> = Vec<NodeAndClaim<'a>>;
 pub(crate) struct PoolNodeTotals {
     pub nodes: usize,
     pub disrupting: usize,
+    /// The part of these that leave: a node that is not Ready and stays uses no budget for `Unhealthy` up.
+    pub leaving: usize,
 }
 
 impl PoolNodeTotals {
@@ -30,6 +33,7 @@ impl PoolNodeTotals {
         if machine.initialized() && !machine.claim.terminating {
             self.nodes += 1;
             self.disrupting += usize::from(deleting || !machine.node.ready);
+            self.leaving += usize::from(deleting);
         }
     }
 }
@@ -52,7 +56,9 @@ impl<'a> Look<'a> {
         if class.and_then(|class| self.offers.get(class)).is_none_or(|types| types.is_empty()) {
             return;
         }
-        let candidates = self.free(machines, &view);
+        let mut candidates = self.free(machines, &view);
+        // Those that are repaired go already.
+        candidates.retain(|machine| !self.is_leaving_now(&machine.claim.uid));
         if candidates.is_empty() {
             return;
         }
@@ -60,7 +66,7 @@ impl<'a> Look<'a> {
         if allowed.is_none() {
             self.exhausted(&view, pool, RemovalReason::Empty, candidates.len());
         }
-        let mut room = allowed.after(totals.disrupting);
+        let mut room = allowed.after(totals.disrupting + self.leaving_now(pool));
         let (mut waiting, mut new) = (Vec::new(), Vec::new());
         for machine in candidates {
             match self.memory.planned.get(&machine.claim.uid).copied() {

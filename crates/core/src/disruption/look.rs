@@ -7,12 +7,14 @@ use dovetail_api::names::taints;
 use jiff::Timestamp;
 
 use super::blocked::{self, Blocked};
+use super::cause::DisruptionCause;
 use super::drift::{self, DriftedNode};
 use super::emptiness::{self, PoolCandidates, PoolNodeTotals};
 use super::machines::{NodeAndClaim, machines};
 use super::marks::{self, StatusMark};
 use super::memory::Memory;
 use super::pools::{DisruptionPool, Observing, pools};
+use super::repair::Ward;
 use super::ttl::{self, TtlMark};
 use super::{RemovalReason, expiry, repair};
 use crate::cluster_state::{ClaimFacts, Moment, Snapshot};
@@ -43,7 +45,7 @@ pub struct DisruptionDecision {
     pub nonsense: Vec<Nonsense>,
     /// Orders about nodes that are no longer what is asked for.
     pub drift: drift::Orders,
-    /// Nodes that are unwell and stay, as too many of their pool are.
+    /// Nodes that are unwell and stay, as others come first or too many of their pool are.
     pub not_repaired: Vec<repair::NotRepaired>,
     /// Time at which something is due, if nothing changes before.
     pub again: Option<Timestamp>,
@@ -55,34 +57,6 @@ pub struct Removal {
     pub cause: DisruptionCause,
     /// The claims that go.
     pub claims: Vec<DisruptedClaim>,
-}
-
-/// The cause of a removal, as exactly as it is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DisruptionCause {
-    /// Vacant for that many seconds, in a pool with a TTL.
-    Ttl(i64),
-    /// Empty, where the budgets allow it.
-    Empty,
-    /// Expired: its time is over.
-    Expired,
-    /// Drifted: it is no longer what is asked for, its pods have places, and the budgets allow it.
-    Drifted,
-    /// Unhealthy: its Node has had that condition for too long.
-    Unhealthy(&'static str),
-}
-
-impl DisruptionCause {
-    /// The reason that the cause comes under.
-    #[must_use]
-    pub fn reason(self) -> RemovalReason {
-        match self {
-            Self::Ttl(_) | Self::Empty => RemovalReason::Empty,
-            Self::Expired => RemovalReason::Expired,
-            Self::Drifted => RemovalReason::Drifted,
-            Self::Unhealthy(_) => RemovalReason::Unhealthy,
-        }
-    }
 }
 
 /// A claim that goes, and its Node.
@@ -163,7 +137,7 @@ pub fn decide_disruption(
     };
     look.mistakes();
     let machines = machines(snapshot, now);
-    look.repair(&machines);
+    look.repair_by_force(&machines);
     look.machines(&machines);
     look.expire();
     look.finish()
@@ -179,7 +153,7 @@ pub(super) struct Look<'a> {
     pub pools: BTreeMap<&'a str, DisruptionPool<'a>>,
     pub memory: &'a mut Memory,
     /// True if it is the term's first.
-    first: bool,
+    pub first: bool,
     pub out: DisruptionDecision,
     going: BTreeMap<(bool, DisruptionCause), Vec<DisruptedClaim>>,
 }
@@ -199,12 +173,16 @@ impl<'a> Look<'a> {
         let mut totals: BTreeMap<&str, PoolNodeTotals> = BTreeMap::new();
         let mut candidates: BTreeMap<&str, PoolCandidates<'a>> = BTreeMap::new();
         let mut drifted: BTreeMap<&str, (Vec<DriftedNode<'a>>, Vec<NodeAndClaim<'a>>)> = BTreeMap::new();
+        let mut wards: BTreeMap<&str, Ward<'a>> = BTreeMap::new();
         for machine in machines {
             let Some(view) = self.pools.get(machine.claim.pool.as_str()).cloned() else { continue };
             let asked = self.memory.is_asked(&machine.claim.uid);
             let replacing = self.memory.replacing.has(&machine.claim.uid);
             let deleting = asked || machine.deleting || replacing;
-            if replacing || !deleting {
+            let repairing = replacing && self.memory.replacing.is_repair(&machine.claim.uid);
+            let ward = wards.entry(machine.claim.pool.as_str()).or_default();
+            ward.take_in(machine, repairing, deleting);
+            if (replacing && !repairing) || !deleting {
                 let judged = self.drift(machine);
                 let (of_pool, running) = drifted.entry(machine.claim.pool.as_str()).or_default();
                 match replacing {
@@ -235,6 +213,10 @@ impl<'a> Look<'a> {
             }
         }
         self.memory.vacant.turn();
+        for (pool, ward) in wards {
+            self.repair(pool, ward, totals.get(pool).copied().unwrap_or_default());
+        }
+        self.memory.not_repaired.turn();
         for (pool, candidates) in candidates {
             self.empty(pool, candidates, totals.get(pool).copied().unwrap_or_default());
         }
@@ -315,6 +297,24 @@ impl<'a> Look<'a> {
         commanded.filter(|one| one.pool == pool).count()
     }
 
+    /// Number of a pool's claims of which this look has decided that they leave, at once or after their pods have places.
+    pub fn leaving_now(&self, pool: &str) -> usize {
+        self.going_now(pool) + self.memory.replacing.begun_at(pool, self.now)
+    }
+
+    /// True if a claim is about to go by a decision of this look or an earlier one.
+    pub fn is_leaving_now(&self, uid: &str) -> bool {
+        self.memory.is_asked(uid) || self.memory.replacing.has(uid)
+    }
+
+    /// True if no replacement of a pool's nodes begins for a reason now: some have failed, or its launches are refused.
+    pub fn replacing_is_paused(&mut self, pool: &str, reason: RemovalReason) -> bool {
+        let (until, _) = self.memory.replacing.pause(pool, reason);
+        let closed = self.snapshot.closed_pools.get(pool).is_some_and(|closed| closed.until > self.moment.monotonic);
+        self.look_again(Some(until).filter(|until| *until > self.now));
+        until > self.now || closed
+    }
+
     /// Reports a machine that could go and may not.
     pub fn block(&mut self, machine: &NodeAndClaim<'a>, why: String, until: Option<Timestamp>) {
         self.look_again(until);
@@ -347,10 +347,11 @@ impl<'a> Look<'a> {
             list.push(Removal { cause, claims });
         }
         // Marks are not written on claims that go: of the two writes one would find the claim changed, and the removal wait for
-        // long.
+        // long. Nor on claims under repair, which get a mark of their own.
         let removed: BTreeSet<&String> =
             self.out.removals.iter().flat_map(|removal| &removal.claims).map(|disrupted| &disrupted.claim).collect();
-        self.out.marks.retain(|mark| !removed.contains(&mark.claim));
+        let repairing = |uid: &str| self.memory.replacing.is_repair(uid);
+        self.out.marks.retain(|mark| !removed.contains(&mark.claim) && !repairing(&mark.uid));
         self.out.drift.marks.retain(|mark| !removed.contains(&mark.claim));
         self.out.drift.stamps.retain(|stamp| !removed.contains(&stamp.claim));
         self.out

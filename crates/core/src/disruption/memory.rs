@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::RemovalReason;
 use super::drift::{DriftKnowledge, Gates, Networks, Replacements};
 use super::look::DisruptedClaim;
+use super::repair::{HeldRepair, Repairs};
 use crate::cluster_state::Snapshot;
 
 /// Time after which a removal that was asked for and has not begun is asked for again.
@@ -40,9 +41,11 @@ pub struct Memory {
     /// Pools and classes that nodes are compared with for drift, and the results.
     pub(super) drift: DriftKnowledge,
     /// Unwell nodes that stay and have been reported, by uid.
-    pub(super) not_repaired: Turns<()>,
-    /// Drifted nodes whose pods are getting places.
+    pub(super) not_repaired: Turns<HeldRepair>,
+    /// Drifted and unwell nodes whose pods are getting places.
     pub(super) replacing: Replacements,
+    /// Repairs of pools, and alarms that many of their nodes share.
+    pub(super) repairs: Repairs,
 }
 
 impl Memory {
@@ -63,7 +66,7 @@ impl Memory {
         }
     }
 
-    /// Number of drifted nodes that are being replaced.
+    /// Number of drifted and unwell nodes that are being replaced.
     #[must_use]
     pub fn replacing(&self) -> usize {
         self.replacing.count()
@@ -88,6 +91,8 @@ impl Memory {
         self.asked.retain(|uid, (name, when)| there(uid, name) && now.duration_since(*when) < ASK_AGAIN_AFTER);
         self.expired.retain(|uid, name| there(uid, name));
         self.replacing.retain(there, |pool| snapshot.pools.contains_key(pool));
+        let exists = |uid: &str, name: &str| snapshot.claims.get(name).is_some_and(|entry| entry.facts.uid == uid);
+        self.repairs.retain(exists, there, |pool| snapshot.pools.contains_key(pool));
         self.cleared.retain(|node| snapshot.nodes.contains_key(node));
         self.judged.retain(|pool, _| snapshot.pools.contains_key(pool));
     }

@@ -52,7 +52,7 @@ mod tests {
         assert_eq!(told_of.len(), 1);
         assert!(
             told_of[0].starts_with("spec.disruption.budgets[0] holds")
-                && told_of[0].contains("for Underutilized, Drifted;"),
+                && told_of[0].contains("for Underutilized, Drifted, Unhealthy;"),
             "{told_of:?}"
         );
     }

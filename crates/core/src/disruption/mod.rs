@@ -11,6 +11,7 @@
 //! Everything here is pure. The contents of a term's [`Memory`] can be lost: a successor derives them from the API.
 
 pub(crate) mod blocked;
+mod cause;
 pub mod commands;
 pub mod drift;
 pub(crate) mod emptiness;
@@ -30,11 +31,10 @@ mod ttl;
 mod usage;
 
 pub use blocked::Blocked;
+pub use cause::DisruptionCause;
 pub use commands::WantedRemoval;
 pub use expiry::expiring_from;
-pub use look::{
-    DisruptedClaim, DisruptionCause, DisruptionDecision, Exhausted, Nonsense, OffersByClass, Removal, decide_disruption,
-};
+pub use look::{DisruptedClaim, DisruptionDecision, Exhausted, Nonsense, OffersByClass, Removal, decide_disruption};
 pub use marks::StatusMark;
 pub use memory::Memory;
 pub use misread::open_outside;

@@ -12,12 +12,14 @@ use super::history::{Claim, ClusterRecord, PodRecord, accepted, seconds};
 const DECIDED_WITHIN: f64 = 60.0;
 /// Most that a replica's clock may be off, in seconds.
 pub(super) const CLOCK_OFF: f64 = 65.0;
-/// The reason of removing a node that is unwell: it goes by force, whatever budgets say.
+/// The reason of removing a node that is unwell. With a deadline from the beginning it goes by force.
 const REPAIRED: &str = "unhealthy";
 /// The reason of removing a node whose time is over: the nodes of a capacity block go all at once, as the block ends.
 const EXPIRED: &str = "expired";
-/// The reasons that budgets know.
+/// The reasons that budgets know, but for the one of repair.
 const REASONS: [&str; 3] = ["Empty", "Drifted", "Underutilized"];
+/// The reason by which budgets bound repair.
+const OF_REPAIR: [&str; 1] = ["Unhealthy"];
 
 impl Checker {
     /// INV-15: no replica takes a ready pod away that its PodDisruptionBudget needs: by an eviction, by a deletion, or with its
@@ -40,8 +42,11 @@ impl Checker {
                         self.pod_by_name(&state, entry, judged);
                     }
                     if resource == "nodeclaims" && verb == "delete" && is_of_own_will(&state, entry) {
-                        // The events do not say for certain what a node goes for: it is the reason of which most may go.
-                        self.goes(&state, entry, &REASONS, &mut removed);
+                        // The events say for certain only of repair what a node goes for: else it is the reason of which
+                        // most may go.
+                        let claim = state.claims.get(entry.text("uid"));
+                        let repaired = claim.is_some_and(|claim| claim.goes_for == REPAIRED);
+                        self.goes(&state, entry, if repaired { &OF_REPAIR } else { &REASONS }, &mut removed);
                     }
                 }
                 "pod" if entry.text("change") == "lost" => self.pod_lost(&state, entry),
@@ -208,7 +213,11 @@ fn is_shown_ready(state: &ClusterRecord, claim: &Claim) -> bool {
 pub(super) fn is_forced(state: &ClusterRecord, node: &str) -> bool {
     let instance = state.nodes.get(node).map_or("", |node| node.instance.as_str());
     let warned = state.machines.get(instance).is_some_and(|machine| machine.warned);
-    warned || state.claim_of(instance).is_some_and(|claim| claim.forced || claim.goes_for == REPAIRED)
+    warned || state.claim_of(instance).is_some_and(|claim| claim.forced || is_repaired_by_force(claim))
+}
+
+fn is_repaired_by_force(claim: &Claim) -> bool {
+    claim.goes_for == REPAIRED && claim.has_deadline
 }
 
 /// True if a claim is removed though nothing forces it: its node works, and is not removed by somebody else already; its time is
@@ -218,6 +227,6 @@ pub(super) fn is_of_own_will(state: &ClusterRecord, entry: &ActionEntry) -> bool
     let works = state.nodes_of(&claim.instance).any(|node| node.ready && !node.deleting);
     let runs = state.machines.get(&claim.instance).is_some_and(|machine| machine.to.is_none() && !machine.warned);
     let over = claim.expires.is_some_and(|at| at <= seconds(entry) + CLOCK_OFF);
-    let forced = claim.goes_for == REPAIRED || claim.in_block && claim.goes_for == EXPIRED;
+    let forced = is_repaired_by_force(claim) || claim.in_block && claim.goes_for == EXPIRED;
     claim.initialized && claim.deleting.is_none() && !forced && works && runs && !over
 }

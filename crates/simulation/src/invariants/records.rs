@@ -1,6 +1,6 @@
 //! A NodeClaim, an instance, a Node and a pod as an invariant knows them.
 
-use dovetail_api::names::annotations::END_REASON;
+use dovetail_api::names::annotations::{END_REASON, TERMINATION_TIMESTAMP};
 use dovetail_api::names::labels::CAPACITY_BLOCK;
 use dovetail_api::names::labels::CAPACITY_RESERVATION_TYPE;
 use serde_json::Value;
@@ -37,6 +37,8 @@ pub(super) struct Claim {
     pub held: Option<ClaimHold>,
     /// The reason of its removal, from its own annotation.
     pub goes_for: String,
+    /// Written with that reason: its drain has a deadline of its own.
+    pub has_deadline: bool,
     /// Its instance is in a capacity block, which EC2 ends at its time.
     pub in_block: bool,
     /// Seconds until which its conditions say that it is to be replaced (Drifted, DisruptionReason): room for its pods comes first.
@@ -94,6 +96,7 @@ impl Claim {
         if let Some(reason) = sent["metadata"]["annotations"][END_REASON].as_str() {
             // With the time.
             reason.split(' ').next().unwrap_or_default().clone_into(&mut self.goes_for);
+            self.has_deadline = sent["metadata"]["annotations"][TERMINATION_TIMESTAMP].is_string();
         }
         if !known {
             let after = spec["expireAfter"].as_str().and_then(parse_duration);

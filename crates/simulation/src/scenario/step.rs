@@ -90,6 +90,9 @@ pub struct Unwell {
     pub condition: Spanned<String>,
     /// Most that are affected, the first by name; all without it.
     pub count: Option<usize>,
+    /// Number of nodes, the first by name, that are left out.
+    #[serde(default)]
+    pub skip: usize,
     /// Time for which it lasts; without it for ever.
     #[serde(rename = "for")]
     pub duration: Option<Spanned<String>>,

@@ -244,7 +244,8 @@ impl Checker<'_> {
         }
         self.some(&format!("{own}.count"), condition, unwell.count);
         let duration = self.time(&format!("{own}.for"), unwell.duration.as_ref())?;
-        Some(Action::Unwell { condition: condition.value.clone(), count: unwell.count, duration })
+        let (condition, count, skip) = (condition.value.clone(), unwell.count, unwell.skip);
+        Some(Action::Unwell { condition, count, skip, duration })
     }
 
     /// A time that may be left out; nothing where it makes no sense.

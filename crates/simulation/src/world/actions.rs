@@ -115,6 +115,9 @@ pub enum Action {
         condition: String,
         /// Most nodes that become unwell, the first by name; all without it.
         count: Option<usize>,
+        /// Number of nodes, the first by name, that are left out.
+        #[serde(default, skip_serializing_if = "logged::is_zero")]
+        skip: usize,
         /// Time for which it lasts; none for ever.
         #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
@@ -283,7 +286,7 @@ impl World {
             }
             Action::Lose { kind, count } => self.lose(kind, *count),
             Action::Spoil { kind, names, count, odd, duration } => self.spoil(kind, names, *count, *odd, *duration),
-            Action::Unwell { condition, count, duration } => self.unwell(condition, *count, *duration),
+            Action::Unwell { condition, count, skip, duration } => self.unwell(condition, *skip, *count, *duration),
             Action::EmptyLists { duration } => self.empty_lists(*duration),
             Action::ForeignInstances { count } => self.foreign_instances(*count)?,
             Action::AllowCollection { duration } => self.allow_collection(*duration)?,

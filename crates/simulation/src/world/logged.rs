@@ -15,6 +15,11 @@ pub fn step(entry: &ActionEntry) -> Option<Action> {
     Action::deserialize(entry.field("action")?).ok()
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
+pub fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 /// A time in seconds.
 pub mod seconds {
     use super::Duration;
@@ -82,7 +87,7 @@ mod tests {
                 odd: Odd::ManagedFields,
                 duration: None,
             },
-            Action::Unwell { condition: name("StorageReady"), count: Some(1), duration: Some(minute) },
+            Action::Unwell { condition: name("StorageReady"), count: Some(1), skip: 0, duration: Some(minute) },
             Action::EmptyLists { duration: Some(minute) },
             Action::ForeignInstances { count: 2 },
             Action::AllowCollection { duration: minute },

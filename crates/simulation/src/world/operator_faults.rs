@@ -70,13 +70,14 @@ impl World {
     }
 
     /// A condition of some nodes of ours is False for a while, as an agent on them reports it.
-    pub(super) fn unwell(&self, condition: &str, count: Option<usize>, duration: Option<Duration>) {
+    pub(super) fn unwell(&self, condition: &str, skip: usize, count: Option<usize>, duration: Option<Duration>) {
         let ours = |node: &&Arc<Value>| node["metadata"]["labels"]["karpenter.sh/nodepool"].is_string();
         let text = |node: &Value, field: &str| node["metadata"][field].as_str().unwrap_or_default().to_owned();
         let nodes = self.nodes();
         let mut names: Vec<(String, String)> =
             nodes.iter().filter(ours).map(|node| (text(node, "name"), text(node, "uid"))).collect();
         names.sort();
+        names.drain(..skip.min(names.len()));
         names.truncate(count.unwrap_or(usize::MAX));
         names.iter().for_each(|(name, _)| report(&self.api, name, condition, "False", self.wall()));
         let (api, clock, condition) = (self.api.clone(), self.clock.clone(), condition.to_owned());

@@ -51,8 +51,11 @@ impl fmt::Display for Action {
                 };
                 write!(f, "{how} {} {kind} objects called {names}{}", most(*count), span(*duration))
             }
-            Self::Unwell { condition, count, duration } => {
+            Self::Unwell { condition, count, skip: 0, duration } => {
                 write!(f, "make {condition} False on {} nodes{}", most(*count), span(*duration))
+            }
+            Self::Unwell { condition, count, skip, duration } => {
+                write!(f, "make {condition} False on {} nodes after the first {skip}{}", most(*count), span(*duration))
             }
             Self::EmptyLists { duration } => write!(f, "let EC2 list no instances{}", span(*duration)),
             Self::ForeignInstances { count } => write!(f, "launch {count} instances of another cluster"),

@@ -150,6 +150,7 @@ kubeClientQPS: KUBE_CLIENT_QPS
 leaderElectionLeaseDuration: LEADER_ELECTION_LEASE_DURATION
 leaderElectionRenewDeadline: LEADER_ELECTION_RENEW_DEADLINE
 leaderElectionRetryPeriod: LEADER_ELECTION_RETRY_PERIOD
+legacyNodeRepair: LEGACY_NODE_REPAIR
 logFormat: LOG_FORMAT
 maxCostPerHour: MAX_COST_PER_HOUR
 maxFutileCost: MAX_FUTILE_COST

@@ -26,6 +26,7 @@ fn a_status_check_that_fails_for_long_removes_the_node_once() {
         let removals = bench.heard.all::<Remove>();
         assert_eq!(removals.len(), 1, "{:?}", bench.told.lines());
         assert_eq!((removals[0].claims[0].name.as_str(), removals[0].reason), ("default-1", RemovalReason::Unhealthy));
+        assert_eq!(removals[0].grace.map(|grace| grace.is_zero()), Some(true), "by force");
         assert_eq!(bench.told.count("status_failed"), 1);
         // It has not gone: that is asked for again, without haste.
         bench.pass(700.0).await;

@@ -6,6 +6,7 @@ use dovetail_actors::messages::{ClaimRef, Remove};
 use dovetail_actors::terminator::Terminator;
 use dovetail_core::disruption::RemovalReason;
 use dovetail_sandbox::apiserver::{NODE_POOLS, NODES};
+use jiff::{SignedDuration, Timestamp};
 
 use super::terminator::{delete_claim, go_on, is_gone, show, start, working};
 use crate::alone::objects::node_name;
@@ -13,9 +14,13 @@ use crate::alone::wire::Refuses;
 use crate::alone::{Alone, TERM, alone, trace};
 
 fn remove(bench: &Alone, actor: &Addr<Terminator>, reason: RemovalReason) {
+    remove_within(bench, actor, reason, None);
+}
+
+fn remove_within(bench: &Alone, actor: &Addr<Terminator>, reason: RemovalReason, grace: Option<SignedDuration>) {
     let uid = bench.claim_now("default-1").metadata.uid.clone().unwrap();
     let claims = vec![ClaimRef { name: "default-1".into(), uid }];
-    actor.do_send(Remove { term: TERM, claims, reason, trace: trace(1) });
+    actor.do_send(Remove { term: TERM, claims, reason, grace, trace: trace(1) });
 }
 
 /// The reasons in the lines of a kind.
@@ -50,6 +55,27 @@ fn whose_deletion_takes_a_node_along_is_said_once() {
             let lines = reasons(&bench, "deletion_asked");
             assert!(lines.len() == 1 && lines[0].contains(&said), "{deletes}: {lines:?}");
             assert_eq!(bench.records("TerminatingOnDeletion").len(), 2, "{deletes}: on the claim and its Node");
+        });
+    }
+}
+
+#[test]
+fn a_removals_own_bound_is_written_with_its_reason() {
+    for minutes in [None, Some(0), Some(10)] {
+        alone(|bench| async move {
+            bench.pool("default");
+            let actor = start(&bench);
+            working(&bench, &actor, 1);
+            remove_within(&bench, &actor, RemovalReason::Unhealthy, minutes.map(SignedDuration::from_mins));
+            bench.pass(0.5).await;
+            let claim = bench.claim_now("default-1");
+            let own = claim.metadata.annotations.clone().unwrap_or_default();
+            let (reason, decided) = own["dovetail.dev/end-reason"].split_once(' ').unwrap();
+            assert_eq!(reason, "unhealthy");
+            let written = own.get("karpenter.sh/nodeclaim-termination-timestamp");
+            let bound = written.map(|text| text.parse::<Timestamp>().unwrap());
+            let decided: Timestamp = decided.parse().unwrap();
+            assert_eq!(bound, minutes.map(|minutes| decided + SignedDuration::from_mins(minutes)));
         });
     }
 }

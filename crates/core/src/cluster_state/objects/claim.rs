@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use dovetail_api::names::annotations::{LAUNCHED_FOR, TERM};
+use dovetail_api::names::annotations::{DO_NOT_REPAIR, LAUNCHED_FOR, TERM};
 use dovetail_api::names::{conditions, labels};
 use dovetail_api::v1::{NodeClaim, condition, is_true};
 use jiff::{SignedDuration, Timestamp};
 
+use crate::budgets::RemovalReason;
 use crate::clock::at_the_latest;
 use crate::cluster_state::{NodeEntry, read_launched_for};
 use crate::interruption::InterruptionNotice;
@@ -56,6 +57,10 @@ pub struct ClaimFacts {
     pub drifted: Option<Timestamp>,
     /// True if a command says that it holds the claim.
     pub disruption_reason: bool,
+    /// True if it says that its node is being repaired: its pods get places, or it goes already.
+    pub repaired: bool,
+    /// True if its annotation `karpenter.sh/do-not-repair` says so.
+    pub do_not_repair: bool,
     /// `status.lastPodEventTime`.
     pub last_pod_event: Option<Timestamp>,
     /// The workloads that it was launched for, each with the number of nodes that it had not used before.
@@ -148,6 +153,14 @@ impl ClaimFacts {
                 .filter(|one| one.status == conditions::TRUE)
                 .map(|one| one.last_transition_time.0),
             disruption_reason: is_true(conditions, conditions::DISRUPTION_REASON),
+            repaired: condition(conditions, conditions::DISRUPTION_REASON).is_some_and(|one| {
+                one.status == conditions::TRUE && Some(one.reason.as_str()) == RemovalReason::Unhealthy.budget_key()
+            }),
+            do_not_repair: meta
+                .annotations
+                .as_ref()
+                .and_then(|own| own.get(DO_NOT_REPAIR))
+                .is_some_and(|one| one == "true"),
             last_pod_event: status.and_then(|status| status.last_pod_event_time.as_ref()).map(|time| time.0),
             launched_for: meta
                 .annotations

@@ -34,6 +34,8 @@ pub struct NodeEntry {
     /// Key of the annotation that forbids its disruption: `karpenter.sh/do-not-disrupt`, or where that is absent
     /// `karpenter.sh/do-not-consolidate`, its earlier name.
     pub do_not_disrupt: Option<&'static str>,
+    /// True if its annotation `karpenter.sh/do-not-repair` says so.
+    pub do_not_repair: bool,
     /// Time since which it is empty, as a leader has written it down for a pool with a TTL.
     pub emptied: Option<Timestamp>,
     /// `metadata.resourceVersion` as a number; none where it is no number, or is doubted.
@@ -61,6 +63,7 @@ impl NodeEntry {
                 .into_iter()
                 .find(|key| annotation(key).is_some())
                 .filter(|key| annotation(key) == Some("true")),
+            do_not_repair: annotation(annotations::DO_NOT_REPAIR) == Some("true"),
             emptied: annotation(annotations::EMPTINESS_TIMESTAMP).and_then(|text| text.parse().ok()),
             uid: node.metadata.uid.clone().unwrap_or_default(),
             provider_id: spec.provider_id.unwrap_or_default(),

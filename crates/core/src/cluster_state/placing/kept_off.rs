@@ -153,12 +153,12 @@ struct Case<'a> {
 
 /// Keeps a pod off pools, given by name.
 fn keep_off_pools(pod: &mut Pod, pools: Vec<String>) {
-    let rule = NodeSelectorRequirement {
-        key: labels::NODE_POOL.to_owned(),
-        operator: Operator::NotIn,
-        values: pools,
-        min_values: None,
-    };
+    keep_off(pod, labels::NODE_POOL, pools);
+}
+
+/// Keeps a pod off nodes whose label has one of these values.
+pub(super) fn keep_off(pod: &mut Pod, key: &str, values: Vec<String>) {
+    let rule = NodeSelectorRequirement { key: key.to_owned(), operator: Operator::NotIn, values, min_values: None };
     if pod.volume_topology.is_empty() {
         pod.volume_topology.push(Vec::new());
     }

@@ -7,4 +7,5 @@ pub(super) mod nominations;
 mod refusals;
 pub(super) mod refused;
 pub(super) mod refused_places;
+mod sick_places;
 pub(super) mod verdicts;

@@ -20,9 +20,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) use known::DriftKnowledge;
 pub use marks::{DriftMark, HashStamp};
-pub(super) use replace::{DriftedNode, Replacements};
+pub(super) use replace::{DriftedNode, Replacements, moves_any, together};
 
 use super::look::DisruptedClaim;
+use super::repair::RepairMark;
 
 /// The reason why a node drifts: the first that holds, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,7 +108,10 @@ pub type Networks = BTreeMap<String, InstanceNetwork>;
 /// Feature gates of disruption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gates {
+    /// True if nodes that are unwell for too long are replaced.
     pub node_repair: bool,
+    /// True if they are removed by force, whatever budgets say, as before Karpenter 1.15.
+    pub legacy_repair: bool,
     pub reserved_capacity: bool,
     /// True if drift is off: no node drifts, and one that has the condition loses it.
     pub drift_off: bool,
@@ -122,6 +126,8 @@ pub struct Orders {
     pub stamps: Vec<HashStamp>,
     /// Nodes whose pods need places before they go: nothing is planned on them from now on.
     pub begin: Vec<DisruptedClaim>,
+    /// Conditions of repair to be written on claims: their nodes are in `begin` at a later look, once they are there.
+    pub repairs: Vec<RepairMark>,
     /// Nodes that stay after all, each with the reason. Those that no place came for in time have failed.
     pub stay: Vec<UnreplacedNode>,
     /// Classes whose images have moved on by themselves.

@@ -1,5 +1,5 @@
 //! Replacement of drifted nodes: as many at a time as budgets allow, those without pods first, then those that have drifted
-//! longest.
+//! longest. Unwell nodes are replaced in the same way; `super::super::repair` chooses them.
 //!
 //! Places for a node's pods are made while it serves, untainted; only when all are ready does it go. Where a place does not
 //! come in time, the node stays, and its pool's next try waits: two minutes, then four, up to an hour, one node at a time. So a
@@ -13,10 +13,12 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Drift, UnreplacedNode};
 use crate::clock::{later, signed};
 use crate::cluster_state::PodEntry;
+use crate::disruption::cause::DisruptionCause;
 use crate::disruption::emptiness::PoolNodeTotals;
-use crate::disruption::look::{DisruptedClaim, DisruptionCause, Look, disrupted};
+use crate::disruption::look::{DisruptedClaim, Look, disrupted};
 use crate::disruption::machines::NodeAndClaim;
 use crate::disruption::pools::{DisruptionPool, Observing};
+use crate::disruption::repair::RepairMark;
 use crate::disruption::{Blocked, RemovalReason, allowed, blocked};
 use crate::interruption::LONGEST_PLACE_WAIT;
 use crate::pause::DoublingPause;
@@ -43,6 +45,7 @@ pub struct DriftedNode<'a> {
 #[derive(Clone, Debug)]
 struct Replacing {
     disrupted: DisruptedClaim,
+    cause: DisruptionCause,
     since: Timestamp,
     /// Time of the last hope of a place for every pod.
     hoped: Timestamp,
@@ -59,7 +62,8 @@ struct Pause {
 #[derive(Clone, Debug, Default)]
 pub struct Replacements {
     running: BTreeMap<String, Replacing>,
-    pauses: BTreeMap<String, Pause>,
+    /// Pauses by pool and reason: a failed replacement of one kind does not hold the other up.
+    pauses: BTreeMap<(String, RemovalReason), Pause>,
     /// Numbers of failed replacements of claims, by uid, with their names: others are tried first.
     failed: BTreeMap<String, (String, u32)>,
 }
@@ -75,11 +79,44 @@ impl Replacements {
         self.running.len()
     }
 
+    /// True if a claim's pods are getting places because its node is unwell.
+    pub fn is_repair(&self, uid: &str) -> bool {
+        self.running.get(uid).is_some_and(|one| one.cause.reason() == RemovalReason::Unhealthy)
+    }
+
+    /// Number of times that a claim's replacement has failed.
+    pub fn failures(&self, uid: &str) -> u32 {
+        self.failed.get(uid).map_or(0, |(_, count)| *count)
+    }
+
+    /// Number of a pool's nodes whose replacement has begun at that time.
+    pub fn begun_at(&self, pool: &str, now: Timestamp) -> usize {
+        self.running.values().filter(|one| one.disrupted.pool == pool && one.since == now).count()
+    }
+
+    /// Begins to replace a node: its pods get places.
+    pub fn begin(&mut self, disrupted: DisruptedClaim, cause: DisruptionCause, now: Timestamp) {
+        let one = Replacing { cause, since: now, hoped: now, disrupted };
+        self.running.insert(one.disrupted.uid.clone(), one);
+    }
+
+    /// Time until which a pool begins nothing for a reason, and true if it may have one replacement at a time only, as some
+    /// have failed.
+    pub fn pause(&self, pool: &str, reason: RemovalReason) -> (Timestamp, bool) {
+        let pause = self.pauses.get(&(pool.to_owned(), reason)).copied().unwrap_or_default();
+        (pause.until, pause.failures > 0)
+    }
+
+    /// Number of a pool's nodes that are being replaced for a reason.
+    pub fn running_for(&self, pool: &str, reason: RemovalReason) -> usize {
+        self.running.values().filter(|one| one.disrupted.pool == pool && one.cause.reason() == reason).count()
+    }
+
     /// Forgets claims that are gone or being deleted, and pools that are gone.
     pub fn retain(&mut self, there: impl Fn(&str, &str) -> bool, pool: impl Fn(&str) -> bool) {
         self.running.retain(|uid, one| there(uid, &one.disrupted.claim));
         self.failed.retain(|uid, (name, _)| there(uid, name));
-        self.pauses.retain(|name, _| pool(name));
+        self.pauses.retain(|(name, _), _| pool(name));
     }
 
     /// Claims, by uid, whose pods are getting places.
@@ -89,9 +126,9 @@ impl Replacements {
 
     /// Notes that a node could not be replaced; returns the time for which its pool waits. Those that fail together are one
     /// failure.
-    fn fail(&mut self, one: &DisruptedClaim, now: Timestamp) -> SignedDuration {
+    fn fail(&mut self, one: &DisruptedClaim, reason: RemovalReason, now: Timestamp) -> SignedDuration {
         self.failed.entry(one.uid.clone()).or_insert_with(|| (one.claim.clone(), 0)).1 += 1;
-        let pause = self.pauses.entry(one.pool.clone()).or_default();
+        let pause = self.pauses.entry((one.pool.clone(), reason)).or_default();
         if pause.until > now {
             return pause.until.duration_since(now);
         }
@@ -133,23 +170,9 @@ impl<'a> Look<'a> {
         };
         let allowed = allowed(view.pool, RemovalReason::Drifted, totals.nodes, self.now);
         let over = allowed.nodes.is_some_and(|nodes| totals.disrupting > nodes);
-        for machine in running {
-            if self.memory.is_asked(&machine.claim.uid) {
-                continue;
-            }
-            let outcome = match self.outcome(machine, &view) {
-                _ if allowed.is_none() => Outcome::Stays("the pool's budgets do not allow it any more".into(), false),
-                // Others are being disrupted beyond what is allowed: it goes when they are back or gone, in time.
-                Outcome::Ready if over && self.is_late(&machine.claim.uid) => {
-                    Outcome::Stays("the pool's budgets do not allow it any more".into(), false)
-                }
-                Outcome::Ready if over => Outcome::Waits(true),
-                outcome => outcome,
-            };
-            self.settle(machine, outcome);
-        }
-        let gone = self.going_now(pool);
-        let together = TOGETHER.max(totals.nodes.div_ceil(10)).saturating_sub(running.len());
+        running.iter().for_each(|machine| self.go_on_replacing(machine, &view, allowed.is_none(), over));
+        let gone = self.leaving_now(pool);
+        let together = together(totals.nodes).saturating_sub(running.len());
         let room = allowed.after(totals.disrupting + gone).min(together);
         let observed = view.observing != Observing::No;
         let (candidates, rest) = self.free_to_go(pool, candidates, &view, if observed { usize::MAX } else { room });
@@ -165,25 +188,43 @@ impl<'a> Look<'a> {
         self.begin_some(pool, &candidates, room);
     }
 
+    /// Goes on with a node that is being replaced. `closed`: its pool's budgets allow nothing; `over`: more nodes are being
+    /// disrupted than they allow.
+    pub(in crate::disruption) fn go_on_replacing(
+        &mut self,
+        machine: &NodeAndClaim<'a>,
+        view: &DisruptionPool<'a>,
+        closed: bool,
+        over: bool,
+    ) {
+        if self.memory.is_asked(&machine.claim.uid) {
+            return;
+        }
+        let outcome = match self.outcome(machine, view) {
+            _ if closed => Outcome::Stays("the pool's budgets do not allow it any more".into(), false),
+            // Others are being disrupted beyond what is allowed: it goes when they are back or gone, in time.
+            Outcome::Ready if over && self.is_late(&machine.claim.uid) => {
+                Outcome::Stays("the pool's budgets do not allow it any more".into(), false)
+            }
+            Outcome::Ready if over => Outcome::Waits(true),
+            outcome => outcome,
+        };
+        self.settle(machine, outcome);
+    }
+
     /// Starts with as many as `room` allows.
     fn begin_some(&mut self, pool: &str, candidates: &[DriftedNode<'a>], room: usize) {
-        let pause = self.memory.replacing.pauses.get(pool).copied().unwrap_or_default();
-        let closed = self.snapshot.closed_pools.get(pool).is_some_and(|closed| closed.until > self.moment.monotonic);
-        let held = pause.until > self.now || closed;
-        let alone = pause.failures > 0;
-        if held {
-            self.look_again(Some(pause.until).filter(|until| *until > self.now));
-        }
-        let mut begun = self.memory.replacing.running.values().filter(|one| one.disrupted.pool == pool).count();
+        let held = self.replacing_is_paused(pool, RemovalReason::Drifted);
+        let (_, alone) = self.memory.replacing.pause(pool, RemovalReason::Drifted);
+        let mut begun = self.memory.replacing.running_for(pool, RemovalReason::Drifted);
         for one in candidates.iter().take(room) {
             let disrupted = disrupted(&one.machine);
             if !moves_any(&one.machine) {
                 self.go(DisruptionCause::Drifted, disrupted);
             } else if !(held || alone && begun > 0) {
                 begun += 1;
-                let (since, uid) = (self.now, disrupted.uid.clone());
                 self.out.drift.begin.push(disrupted.clone());
-                self.memory.replacing.running.insert(uid, Replacing { disrupted, since, hoped: since });
+                self.memory.replacing.begin(disrupted, DisruptionCause::Drifted, self.now);
             }
         }
     }
@@ -200,12 +241,11 @@ impl<'a> Look<'a> {
     ) -> (Vec<DriftedNode<'a>>, usize) {
         let class = view.pool.spec.template.spec.node_class_ref.ec2_name();
         let may = self.memory.drift.may_replace(self.snapshot, pool, class, self.offers);
-        candidates.retain(|one| !one.machine.nominated);
-        let failed = &self.memory.replacing.failed;
+        candidates.retain(|one| !one.machine.nominated && !self.is_leaving_now(&one.machine.claim.uid));
+        let replacing = &self.memory.replacing;
         candidates.sort_by_cached_key(|one| {
             let claim = one.machine.claim;
-            let failures = failed.get(&claim.uid).map_or(0, |(_, count)| *count);
-            (moves_any(&one.machine), failures, one.since, claim.name.clone())
+            (moves_any(&one.machine), replacing.failures(&claim.uid), one.since, claim.name.clone())
         });
         let (mut free, mut asked, all) = (Vec::new(), 0, candidates.len());
         for one in candidates {
@@ -234,10 +274,9 @@ impl<'a> Look<'a> {
     }
 
     /// True if a pod on it asks that the node stay, and nothing bounds that.
-    fn asks(&self, machine: &NodeAndClaim<'a>) -> bool {
-        let claim = self.snapshot.claims.get(&machine.claim.name);
-        let bounded = claim.is_some_and(|claim| claim.claim.spec.termination_grace_period.is_some());
-        !bounded && blocked::held(machine, self.now).is_some()
+    fn asks(&self, machine: &NodeAndClaim<'a>, grace: Option<SignedDuration>) -> bool {
+        let bounded = grace.is_some() || self.claims_grace(machine).is_some();
+        !bounded && blocked::asked_by_pod(machine, self.now).is_some()
     }
 
     fn outcome(&self, machine: &NodeAndClaim<'a>, view: &DisruptionPool<'a>) -> Outcome {
@@ -246,12 +285,21 @@ impl<'a> Look<'a> {
         if view.observing != Observing::No {
             return Outcome::Stays("its nodepool is only observed".into(), false);
         }
-        if machine.claim.drifted.is_none() {
+        let repairs = one.cause.reason() == RemovalReason::Unhealthy;
+        if !repairs && machine.claim.drifted.is_none() {
             return Outcome::Stays("it does not drift any more".into(), false);
         }
-        let holds = self.holds(machine).map(|(why, _)| why);
+        if let Some(why) = self.needs_no_repair(machine).filter(|_| repairs) {
+            return Outcome::Stays(why, false);
+        }
+        let holds = match repairs {
+            true => self.holds_from_repair(machine, one.cause.grace()),
+            false => self.holds(machine),
+        };
+        let holds = holds.map(|(why, _)| why);
         // Annotations that ask to be left alone are heeded at once; a budget over its pods may let them go in a moment.
-        let asks = holds.clone().filter(|_| machine.node.do_not_disrupt.is_some() || self.asks(machine));
+        let asked = || !repairs && machine.node.do_not_disrupt.is_some() || self.asks(machine, one.cause.grace());
+        let asks = holds.clone().filter(|_| asked());
         if let Some(why) = asks {
             return Outcome::Stays(why, false);
         }
@@ -262,7 +310,11 @@ impl<'a> Look<'a> {
             return if late { Outcome::Stays(why.into(), true) } else { Outcome::Waits(true) };
         }
         let displaced = self.snapshot.displaced(&machine.node.name, self.now);
-        let places = displaced.iter().map(|pod| (pod, SuccessorPlace::for_pod(self.snapshot, pod, self.moment)));
+        let place = |pod: &PodEntry| match SuccessorPlace::for_pod(self.snapshot, pod, self.moment) {
+            SuccessorPlace::Ready if repairs && !self.place_is_well(pod) => SuccessorPlace::Later,
+            place => place,
+        };
+        let places = displaced.iter().map(|pod| (pod, place(pod)));
         let missing: Vec<_> = places.filter(|(_, place)| *place != SuccessorPlace::Ready).collect();
         let Some((pod, _)) = missing.first() else {
             return match holds {
@@ -295,22 +347,30 @@ impl<'a> Look<'a> {
             Outcome::Waits(hope) => {
                 one.hoped = if hope { self.now } else { one.hoped };
                 let marked = self.snapshot.deleting.claims.contains(&machine.claim.name);
-                if !marked {
-                    self.out.drift.begin.push(one.disrupted.clone());
+                let disrupted = one.disrupted.clone();
+                match one.cause {
+                    // The condition comes first: a later leader, and who looks at the claim, see why its pods move.
+                    DisruptionCause::Unhealthy { condition, .. } if !machine.claim.repaired => {
+                        self.out.drift.repairs.push(RepairMark { disrupted, condition });
+                    }
+                    _ if !marked => self.out.drift.begin.push(disrupted),
+                    _ => {}
                 }
                 // Places become ready without a change of the cluster that comes here: the next look is in a second.
                 self.look_again(Some(later(self.now, SignedDuration::from_secs(1))));
             }
             Outcome::Ready => {
+                let cause = one.cause;
                 let disrupted = DisruptedClaim { pods: disrupted(machine).pods, ..one.disrupted.clone() };
-                self.memory.replacing.pauses.remove(&disrupted.pool);
+                self.memory.replacing.pauses.remove(&(disrupted.pool.clone(), cause.reason()));
                 self.memory.replacing.failed.remove(&disrupted.uid);
-                self.go(DisruptionCause::Drifted, disrupted);
+                self.go(cause, disrupted);
             }
             Outcome::Stays(why, failed) => {
-                let disrupted = one.disrupted.clone();
+                let (disrupted, reason) = (one.disrupted.clone(), one.cause.reason());
                 self.memory.replacing.running.remove(uid);
-                let pause = failed.then(|| self.memory.replacing.fail(&disrupted, self.now));
+                self.memory.repairs.called_off(uid);
+                let pause = failed.then(|| self.memory.replacing.fail(&disrupted, reason, self.now));
                 let DisruptedClaim { claim, uid, node, node_uid, .. } = disrupted.clone();
                 self.out.blocked.push(Blocked { claim, uid, node, node_uid, why: why.clone(), news: true });
                 self.out.drift.stay.push(UnreplacedNode { disrupted, why, pause: pause.map(|pause| pause.as_secs()) });
@@ -319,7 +379,12 @@ impl<'a> Look<'a> {
     }
 }
 
+/// Most of a pool's nodes that are replaced together for one reason.
+pub(in crate::disruption) fn together(nodes: usize) -> usize {
+    TOGETHER.max(nodes.div_ceil(10))
+}
+
 /// True if a pod on it needs a place elsewhere.
-fn moves_any(machine: &NodeAndClaim<'_>) -> bool {
+pub(in crate::disruption) fn moves_any(machine: &NodeAndClaim<'_>) -> bool {
     machine.load.is_some_and(|load| load.pods.values().any(|pod| PodEntry::reschedulable(pod)))
 }

@@ -304,3 +304,22 @@ fn more_nodes_removed_at_once_than_a_budget_allows_are_inv_17() {
         removes(run, 610.0, "1");
     });
 }
+
+#[test]
+fn repaired_nodes_are_inv_17_unless_they_go_by_force() {
+    let repaired = |run: &mut Run, by_force: bool| {
+        second(run, "2");
+        for id in ["1", "2"] {
+            let claim = json!({"nodePool": "default", "term": "1", "token": format!("tok-{id}"),
+                "providerID": provider(&format!("i-{id}"))});
+            let mut annotations = json!({"dovetail.dev/end-reason": "unhealthy 2026-01-01T00:10:00Z"});
+            if by_force {
+                annotations["karpenter.sh/nodeclaim-termination-timestamp"] = json!("2026-01-01T00:10:00Z");
+            }
+            run.api(600.0, "patch", id, claim.clone(), json!({"metadata": {"annotations": annotations}}));
+            run.api(600.0, "delete", id, claim, json!({}));
+        }
+    };
+    assert_none(|run| repaired(run, true));
+    assert_only("INV-17", |run| repaired(run, false));
+}

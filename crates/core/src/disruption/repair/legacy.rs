@@ -1,39 +1,26 @@
-//! Node repair, behind the gate NodeRepair (core spec 5.10, aws spec 4.10): a Node that has been unwell for as long as a policy
-//! tolerates is replaced, by force and whatever budgets say. Where more than a fifth of a pool's nodes are unwell, none is: then
-//! something else is broken.
+//! Repair as before Karpenter 1.15, with `LEGACY_NODE_REPAIR`: by force, and whatever budgets say. Where more than a fifth of a
+//! pool's nodes are unwell, none is repaired.
 
 use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 
-use super::look::{DisruptionCause, Look, disrupted};
-use super::machines::NodeAndClaim;
+use super::brake::most_unwell;
+use super::diagnosis::first_due;
+use super::{HeldRepair, NotRepaired};
 use crate::clock::later;
+use crate::disruption::cause::DisruptionCause;
+use crate::disruption::look::{Look, disrupted};
+use crate::disruption::machines::NodeAndClaim;
 
-/// Percentage of a pool's nodes that may be unwell, rounded up.
-const MOST_PERCENT: usize = 20;
 /// Time until the next look where more are unwell.
 const AGAIN: SignedDuration = SignedDuration::from_mins(5);
 
-/// A node that is unwell for too long, and stays.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotRepaired {
-    /// The Node's name.
-    pub node: String,
-    /// The Node's uid: another Node may have had the name before.
-    pub node_uid: String,
-    /// Number of its pool's nodes that are unwell, and number of all.
-    pub unwell: (usize, usize),
-    /// Its pool's name.
-    pub pool: String,
-    /// True if it has not been reported yet.
-    pub news: bool,
-}
-
 impl<'a> Look<'a> {
     /// Removes nodes that are unwell for too long.
-    pub(super) fn repair(&mut self, machines: &[NodeAndClaim<'a>]) {
-        if !self.memory.drift.gates.node_repair {
+    pub(in crate::disruption) fn repair_by_force(&mut self, machines: &[NodeAndClaim<'a>]) {
+        let gates = self.memory.drift.gates;
+        if !gates.node_repair || !gates.legacy_repair {
             return;
         }
         let mut pools: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
@@ -52,23 +39,25 @@ impl<'a> Look<'a> {
                 continue;
             }
             if first.until > self.now {
-                self.look_again(Some(first.until));
+                self.look_again(first_due(&machine.node.unwell));
                 continue;
             }
             let (unwell, all) = pools.get(machine.claim.pool.as_str()).copied().unwrap_or_default();
-            if unwell > (all * MOST_PERCENT).div_ceil(100) {
+            if unwell > most_unwell(all) {
                 self.look_again(Some(later(self.now, AGAIN)));
+                let why = HeldRepair::TooMany;
                 self.out.not_repaired.push(NotRepaired {
                     node: machine.node.name.clone(),
                     node_uid: machine.node.uid.clone(),
                     unwell: (unwell, all),
                     pool: machine.claim.pool.clone(),
-                    news: self.memory.not_repaired.say(&machine.node.uid, ()),
+                    why,
+                    news: self.memory.not_repaired.say(&machine.node.uid, why),
                 });
             } else {
-                self.go(DisruptionCause::Unhealthy(first.condition), disrupted(machine));
+                let grace = Some(SignedDuration::ZERO);
+                self.go(DisruptionCause::Unhealthy { condition: first.condition, grace }, disrupted(machine));
             }
         }
-        self.memory.not_repaired.turn();
     }
 }

@@ -1,0 +1,60 @@
+//! Diagnosis of an unwell Node: its conditions that are due, taken together.
+
+use std::cmp::Reverse;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::cluster_state::UnhealthyCondition;
+
+/// Time of waiting that makes up for one rank.
+const WORTH_A_RANK: SignedDuration = SignedDuration::from_mins(30);
+
+/// A condition as many nodes may have it: type, status and reason.
+pub type Alarm<'a> = (&'a str, &'a str, &'a str);
+
+pub fn alarm_of(one: &UnhealthyCondition) -> Alarm<'_> {
+    (one.condition, one.status, &one.reason)
+}
+
+/// Everything for which a node is to be repaired now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnosis<'a> {
+    /// `type` of the condition with the highest rank; of these the one that is due longest.
+    pub condition: &'static str,
+    /// Shortest bound of the drain among the policies.
+    pub grace: Option<SignedDuration>,
+    /// Rank and waiting as one figure, in seconds.
+    weight: i64,
+    /// The conditions that are due.
+    pub alarms: Vec<Alarm<'a>>,
+}
+
+impl<'a> Diagnosis<'a> {
+    /// `None` while nothing is due.
+    pub fn from_conditions(unwell: &'a [UnhealthyCondition], now: Timestamp) -> Option<Self> {
+        let due = || unwell.iter().filter(|one| one.until <= now);
+        let first = due().min_by_key(|one| (Reverse(one.rank), one.until, one.condition))?;
+        let weigh = |one: &UnhealthyCondition| {
+            i64::from(one.rank) * WORTH_A_RANK.as_secs() + now.duration_since(one.until).as_secs()
+        };
+        let mut alarms: Vec<_> = due().map(alarm_of).collect();
+        alarms.sort_unstable();
+        alarms.dedup();
+        Some(Self {
+            condition: first.condition,
+            grace: due().filter_map(|one| one.grace).min(),
+            weight: due().map(weigh).max()?,
+            alarms,
+        })
+    }
+
+    /// Place in the order of repairs, the least first.
+    pub fn order(&self) -> Reverse<i64> {
+        Reverse(self.weight)
+    }
+}
+
+/// Time at which the first of these is due.
+pub fn first_due(unwell: &[UnhealthyCondition]) -> Option<Timestamp> {
+    unwell.iter().map(|one| one.until).min()
+}
