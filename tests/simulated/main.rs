@@ -35,6 +35,8 @@ mod pools;
 #[path = "cloud/prices.rs"]
 mod prices;
 mod refused;
+#[path = "cloud/reserved.rs"]
+mod reserved;
 mod shadow;
 mod simulate;
 mod sold_out;

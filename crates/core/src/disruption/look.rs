@@ -163,6 +163,7 @@ pub fn decide_disruption(
     };
     look.mistakes();
     let machines = machines(snapshot, now);
+    look.follow_ended_first();
     look.repair(&machines);
     look.machines(&machines);
     look.expire();

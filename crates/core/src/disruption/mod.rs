@@ -21,6 +21,7 @@ mod marks;
 mod memory;
 pub mod methods;
 mod misread;
+pub mod own_slot;
 mod pools;
 mod price;
 pub mod repair;

@@ -23,6 +23,7 @@ pub use marks::{DriftMark, HashStamp};
 pub(super) use replace::{DriftedNode, Replacements};
 
 use super::look::DisruptedClaim;
+use super::own_slot::{EndedFirst, LostSlot};
 
 /// The reason why a node drifts: the first that holds, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -122,6 +123,10 @@ pub struct Orders {
     pub stamps: Vec<HashStamp>,
     /// Nodes whose pods need places before they go: nothing is planned on them from now on.
     pub begin: Vec<DisruptedClaim>,
+    /// Nodes that go before their successors stand, as their only place is their own.
+    pub first: Vec<EndedFirst>,
+    /// Places in reservations that nodes have given up and somebody else has taken.
+    pub lost: Vec<LostSlot>,
     /// Nodes that stay after all, each with the reason. Those that no place came for in time have failed.
     pub stay: Vec<UnreplacedNode>,
     /// Classes whose images have moved on by themselves.

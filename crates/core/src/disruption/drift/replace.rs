@@ -16,6 +16,7 @@ use crate::cluster_state::PodEntry;
 use crate::disruption::emptiness::PoolNodeTotals;
 use crate::disruption::look::{DisruptedClaim, DisruptionCause, Look, disrupted};
 use crate::disruption::machines::NodeAndClaim;
+use crate::disruption::own_slot::EndedFirst;
 use crate::disruption::pools::{DisruptionPool, Observing};
 use crate::disruption::{Blocked, RemovalReason, allowed, blocked};
 use crate::interruption::LONGEST_PLACE_WAIT;
@@ -107,6 +108,8 @@ enum Outcome {
     Waits(bool),
     /// All places are ready.
     Ready,
+    /// Its pods' only place is its own instance of that reservation: it goes before its successor stands.
+    OwnSlot(String),
     /// It stays, with the reason; true if it could not be replaced.
     Stays(String, bool),
 }
@@ -143,7 +146,7 @@ impl<'a> Look<'a> {
                 Outcome::Ready if over && self.is_late(&machine.claim.uid) => {
                     Outcome::Stays("the pool's budgets do not allow it any more".into(), false)
                 }
-                Outcome::Ready if over => Outcome::Waits(true),
+                Outcome::Ready | Outcome::OwnSlot(_) if over => Outcome::Waits(true),
                 outcome => outcome,
             };
             self.settle(machine, outcome);
@@ -169,7 +172,7 @@ impl<'a> Look<'a> {
     fn begin_some(&mut self, pool: &str, candidates: &[DriftedNode<'a>], room: usize) {
         let pause = self.memory.replacing.pauses.get(pool).copied().unwrap_or_default();
         let closed = self.snapshot.closed_pools.get(pool).is_some_and(|closed| closed.until > self.moment.monotonic);
-        let held = pause.until > self.now || closed;
+        let held = pause.until > self.now || closed || self.memory.own_slots.other_than(pool, "").is_some();
         let alone = pause.failures > 0;
         if held {
             self.look_again(Some(pause.until).filter(|until| *until > self.now));
@@ -277,6 +280,15 @@ impl<'a> Look<'a> {
             return Outcome::Stays(format!("no place is ready for pod {namespace}/{name} after ten minutes"), true);
         }
         if !hope && self.now.duration_since(one.hoped) >= WITHOUT_A_PLACE {
+            if let Some(other) = self.memory.own_slots.other_than(&one.disrupted.pool, uid) {
+                return Outcome::Stays(format!("the successor of node {other} of its nodepool comes first"), false);
+            }
+            if let Some(reservation) = self.own_slot(machine) {
+                return match holds {
+                    None => Outcome::OwnSlot(reservation),
+                    Some(why) => Outcome::Stays(why, true),
+                };
+            }
             return Outcome::Stays(format!("there is no place for pod {namespace}/{name}"), true);
         }
         Outcome::Waits(hope)
@@ -307,7 +319,16 @@ impl<'a> Look<'a> {
                 self.memory.replacing.failed.remove(&disrupted.uid);
                 self.go(DisruptionCause::Drifted, disrupted);
             }
+            Outcome::OwnSlot(reservation) => {
+                let disrupted = DisruptedClaim { pods: disrupted(machine).pods, ..one.disrupted.clone() };
+                let ended = EndedFirst { disrupted: disrupted.clone(), reservation };
+                if self.memory.own_slots.begin(&ended, self.now) {
+                    self.out.drift.first.push(ended);
+                }
+                self.go(DisruptionCause::Drifted, disrupted);
+            }
             Outcome::Stays(why, failed) => {
+                self.memory.own_slots.forget(uid);
                 let disrupted = one.disrupted.clone();
                 self.memory.replacing.running.remove(uid);
                 let pause = failed.then(|| self.memory.replacing.fail(&disrupted, self.now));
