@@ -24,6 +24,7 @@
 //! | `launcher` | `ClaimSoldOut`, `ClosedPools` | `cluster_watcher` |
 //! | `launcher` | `TookReserved`, `LaunchedOffering`, `FullSubnets` | `catalogue` |
 //! | `interruption` | `ReservationTakenBack` | `catalogue` |
+//! | `terminator` | `FreedReserved` | `catalogue` |
 //! | `launcher`, `interruption` | `Refused` | `catalogue` |
 //! | `launcher`, `terminator` | `InstanceKnown` | `owner` |
 //! | `owner` | `InstanceKnown` | `registrar`, `terminator` |
@@ -258,6 +259,7 @@ impl TermParts<'_> {
             cluster: self.warm.cluster_watcher.clone().into(),
             recorder: self.warm.recorder.clone().into(),
             owner: owner.clone().into(),
+            catalogue: self.warm.catalogue.clone().into(),
             cloud: self.cloud("terminator"),
             calls: self.calls("terminator"),
         }

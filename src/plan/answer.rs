@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use dovetail_api::names::labels::ON_DEMAND;
 use dovetail_core::pack::{Packing, PlannedClaim, Reason};
 use dovetail_core::{NodeSelectorRequirement, Problem, Resources};
 use dovetail_telemetry::stopwatch::peak_rss_kib;
@@ -33,6 +34,8 @@ pub struct PlanAnswer<'a> {
     num_node_claims: usize,
     total_cheapest_hourly_price: f64,
     expected_hourly_price: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paid_for_hourly_price: Option<f64>,
     #[serde(rename = "peakRssKiB")]
     peak_rss_kib: u64,
     node_claims: Vec<Claim<'a>>,
@@ -105,6 +108,7 @@ impl<'a> PlanAnswer<'a> {
                 .iter()
                 .map(PlannedClaim::expected_price)
                 .fold(0.0, |sum, price| sum + price),
+            paid_for_hourly_price: paid_for(problem, packing),
             peak_rss_kib: peak_rss_kib(),
             node_claims,
             existing_nodes: packing
@@ -122,6 +126,20 @@ impl<'a> Filled<'a> {
         pod_names.sort_unstable();
         Self { name: &problem.existing_nodes[node].name, pod_names }
     }
+}
+
+/// Dollars an hour, on demand, of the nodes in capacity reservations, which are paid for; none if there are no such nodes.
+pub fn paid_for(problem: &Problem, packing: &Packing) -> Option<f64> {
+    let reserved = packing.claims.iter().filter(|claim| claim.reservations().next().is_some());
+    let prices: Vec<f64> = reserved
+        .map(|claim| {
+            let own = claim.cheapest_type().and_then(|one| problem.instance_types.get(one));
+            let bought = own.into_iter().flat_map(|one| &one.offerings);
+            let mut bought = bought.filter(|one| one.capacity_type == ON_DEMAND && one.zone == claim.cheapest_zone);
+            bought.next().map_or(0.0, |one| one.price)
+        })
+        .collect();
+    (!prices.is_empty()).then(|| prices.iter().sum())
 }
 
 /// Number of pods that wait for a node.

@@ -8,7 +8,7 @@ use dovetail_core::pack::{Packing, PlannedClaim};
 use dovetail_core::resources::{CPU, MEMORY};
 use dovetail_core::{MaxOptionPrice, Policy, Problem, Requirements};
 
-use super::answer::{pod_name, type_name, waiting};
+use super::answer::{paid_for, pod_name, type_name, waiting};
 use crate::cli::PlanArgs;
 
 /// Most options that a line names; the rest is counted.
@@ -35,6 +35,9 @@ pub fn render(problem: &Problem, packing: &Packing, args: &PlanArgs) -> String {
         packing.claims.len(),
         if packing.claims.len() == 1 { "" } else { "s" },
     );
+    if let Some(paid) = paid_for(problem, packing) {
+        let _ = writeln!(text, "nodes in capacity reservations are paid for: ${paid:.4} an hour on demand");
+    }
     let price_per_node = args.price_per_node;
     if problem.node_pools.iter().any(|pool| pool.policy == Policy::Cost) && !packing.claims.is_empty() {
         let _ = writeln!(

@@ -252,6 +252,14 @@ fn reservations_in_a_workload_file_are_used_before_buying() {
             .collect();
         held.sort_unstable();
         assert_eq!(held, ["cr-large", "cr-large", "cr-small", "cr-small", "cr-small"], "{policy}");
+        // Two large ones and three small ones, on demand.
+        assert!(
+            (answer["paidForHourlyPrice"].as_f64().unwrap() - 2.2).abs() < 1e-9,
+            "{}",
+            answer["paidForHourlyPrice"]
+        );
+        let text = stdout(&dovetail(&["plan", "--workload", &file]));
+        assert!(text.contains("are paid for: $2.2000 an hour on demand"), "{text}");
         let path = write(&format!("reserved-{policy}-plan.json"), &stdout(&output));
         let checked = python(&["tests/plan/check.py", &file, &path]);
         assert!(checked.status.success(), "{policy}: {}{}", stdout(&checked), stderr(&checked));

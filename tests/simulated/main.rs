@@ -37,6 +37,8 @@ mod prices;
 mod refused;
 #[path = "ends/repair.rs"]
 mod repair;
+#[path = "cloud/reserved.rs"]
+mod reserved;
 mod shadow;
 mod simulate;
 mod sold_out;

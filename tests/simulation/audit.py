@@ -22,9 +22,10 @@ INV-16 a NodePool's limits hold when the capacity of its claims becomes known
 INV-17 no more nodes of a pool go at once of their own accord than its budgets allow
 INV-18 no more nodes of a pool that are launched again are used by no pod than eight an hour for each workload that waits
 INV-23 once ten launches of a pool have come to nothing within an hour, or thirty of all, no more than eight an hour follow
+INV-24 no more instances live in a capacity reservation than it has
 
 replay.py has INV-1 to INV-5 and INV-9 to INV-11, launching.py INV-7, INV-8, INV-12 and INV-14, collecting.py INV-3, INV-6
-and INV-13, bounds.py INV-15 to INV-17, unused.py INV-18, futile.py INV-23.
+and INV-13, bounds.py INV-15 to INV-17, unused.py INV-18, futile.py INV-23, reserved.py INV-24.
 
 The log does not carry nodes' allocatable, so that pods fit their nodes is not checked here.
 """
@@ -39,7 +40,7 @@ from replay import World  # noqa: E402
 
 # Counted alike by the report and here; told by both or by neither; found here and told at least once, or told alone, where
 # the report may count more narrowly.
-COUNTED = ("INV-1", "INV-2", "INV-4", "INV-5", "INV-9", "INV-10", "INV-11")
+COUNTED = ("INV-1", "INV-2", "INV-4", "INV-5", "INV-9", "INV-10", "INV-11", "INV-24")
 BOTH = ("INV-3", "INV-6", "INV-8", "INV-12", "INV-13", "INV-18", "INV-23")
 FOUND = ("INV-7", "INV-14", "INV-15", "INV-16", "INV-17")
 

@@ -31,8 +31,8 @@ pub use crate::catalogue::read::stand_in;
 use crate::catalogue::reserved::Reserved;
 use crate::context::env::Env;
 use crate::messages::{
-    CatalogueAttach, CatalogueState, Detach, InstanceTypesFor, Observe, Refused, ReservationTakenBack, TookReserved,
-    WorldChanged,
+    CatalogueAttach, CatalogueState, Detach, FreedReserved, InstanceTypesFor, Observe, Refused, ReservationTakenBack,
+    TookReserved, WorldChanged,
 };
 use crate::settings::Settings;
 use crate::telemetry::log_event::{LogEvent, Names};
@@ -41,6 +41,8 @@ use crate::telemetry::log_event::{LogEvent, Names};
 const REFRESH: Duration = Duration::from_secs(12 * 3600);
 /// Interval between two reads of the free capacity of reservations (aws spec 3.4).
 const RESERVED_REFRESH: Duration = Duration::from_secs(60);
+/// Time after the end of a reserved instance at which the free capacity is read once more: EC2's count may lag behind.
+const FREED_AGAIN: Duration = Duration::from_secs(10);
 /// Interval at which unavailable offerings are checked for expiry (aws spec 3.6).
 const UNAVAILABLE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Most instance types that a log line names.
@@ -186,6 +188,18 @@ impl Handler<TookReserved> for Catalogue {
 
     fn handle(&mut self, took: TookReserved, _: &mut Self::Context) {
         self.reserved.count_launch(&took.id);
+    }
+}
+
+impl Handler<FreedReserved> for Catalogue {
+    type Result = ();
+
+    fn handle(&mut self, freed: FreedReserved, ctx: &mut Self::Context) {
+        if self.reserved.wants(&freed.id) {
+            // EC2 may know of it only a moment later, or somebody else may have it by then: it is EC2's count that holds.
+            self.ask_for_reserved(ctx);
+            ctx.run_later(FREED_AGAIN, |catalogue, ctx| catalogue.ask_for_reserved(ctx));
+        }
     }
 }
 

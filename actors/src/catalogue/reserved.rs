@@ -66,6 +66,11 @@ impl Reserved {
         self.wanted.iter().any(|id| !self.left.contains_key(id))
     }
 
+    /// True if a class has that reservation.
+    pub fn wants(&self, id: &str) -> bool {
+        self.wanted.contains(id)
+    }
+
     /// The ids to ask EC2 for, now.
     pub fn ask(&mut self) -> Vec<String> {
         self.taken.clear();

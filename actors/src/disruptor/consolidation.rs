@@ -198,6 +198,8 @@ impl Disruptor {
             moved: queue.moved(),
             spare: self.consolidation.demand.spare(),
             refused: queue.refused(snapshot, now.wall),
+            kept_slots: self.memory.kept_slots(),
+            reserved_lately: queue.reserved_lately(),
             asked: self.about_to_go(),
             waiting: self.consolidation.waiting.commands().to_vec(),
             only,

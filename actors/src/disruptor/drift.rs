@@ -10,6 +10,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::disruption::drift::{DriftMark, Gates, Orders, Unpinned, UnreplacedNode};
+use dovetail_core::disruption::own_slot::{EndedFirst, LostSlot};
 use dovetail_core::disruption::repair::NotRepaired;
 use dovetail_core::disruption::{DisruptionCause, DisruptionDecision};
 
@@ -25,6 +26,9 @@ use crate::telemetry::log_event::{LogEvent, Names};
 const REPAIR_REPEAT_INTERVAL: Duration = Duration::from_secs(900);
 /// Minimum time between two reports that a class's images change by themselves; each new image is reported once.
 const UNPINNED_REPEAT_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// Minimum time between two events at a NodePool that an instance of a reservation is lost.
+const LOST_REPEAT_INTERVAL: Duration = Duration::from_secs(900);
 
 /// Kinds of disruption that are switched on.
 pub(super) fn gates(settings: &Settings) -> Gates {
@@ -110,6 +114,8 @@ impl Disruptor {
             self.tell_begin(orders);
             self.mark(begin, true);
         }
+        orders.first.iter().for_each(|one| self.tell_ended_first(one));
+        orders.lost.iter().for_each(|one| self.tell_lost_slot(one));
         let stay: Vec<String> = orders.stay.iter().map(|one| one.disrupted.claim.clone()).collect();
         if !stay.is_empty() {
             orders.stay.iter().for_each(|one| self.tell_stays(one));
@@ -148,6 +154,34 @@ impl Disruptor {
         let (node, node_claim) = (one.disrupted.node.clone(), one.disrupted.claim.clone());
         let (why, pause_seconds) = (one.why.clone(), one.pause);
         self.env.emit(LogEvent::ReplacementOff { node, node_claim, why, pause_seconds });
+    }
+
+    fn tell_ended_first(&self, one: &EndedFirst) {
+        let EndedFirst { disrupted, reservation } = one;
+        let message = format!(
+            "Ended before its successor is launched: its only place is its own instance of capacity reservation {reservation}, which is full"
+        );
+        let objects =
+            [node_object(&disrupted.node, &disrupted.node_uid), claim_object(&disrupted.claim, &disrupted.uid)];
+        for object in objects {
+            self.env.post(&self.links.recorder, Record::normal(object, "TerminatingFirst", &*message));
+        }
+        let (node, node_claim, reservation) = (disrupted.node.clone(), disrupted.claim.clone(), reservation.clone());
+        self.env.emit(LogEvent::TerminatingFirst { node, node_claim, reservation });
+    }
+
+    fn tell_lost_slot(&self, one: &LostSlot) {
+        let LostSlot { pool, uid, node, reservation, news } = one;
+        let message = format!(
+            "Somebody else has the instance of capacity reservation {reservation} that node {node} gave up: its pods wait until one is free, and no other node is ended first"
+        );
+        let object = reference("karpenter.sh/v1", "NodePool", "", pool, uid);
+        let record = Record::warning(object, "ReservedInstanceLost", message).quiet_for(LOST_REPEAT_INTERVAL);
+        self.env.post(&self.links.recorder, record);
+        if *news {
+            let (node_pool, node, reservation) = (pool.clone(), node.clone(), reservation.clone());
+            self.env.emit(LogEvent::ReservedInstanceLost { node_pool, node, reservation });
+        }
     }
 
     fn warn_unpinned(&self, class: &Unpinned) {

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
+use dovetail_core::Offering;
 use dovetail_core::cluster_state::{Moment, Snapshot};
 use dovetail_core::disruption::{self, DisruptionDecision, Memory, OffersByClass, Removal};
 use jiff::Timestamp;
@@ -181,7 +182,8 @@ impl Disruptor {
             return;
         }
         (self.looking, self.changed) = (true, false);
-        let old = self.asked.is_none_or(|asked| self.env.now().saturating_sub(asked) >= POLL);
+        let old = self.asked.is_none_or(|asked| self.env.now().saturating_sub(asked) >= POLL)
+            || any_slot_changes(&self.offers, &self.memory);
         let viewing = view(self.links.clone(), old).into_actor(self);
         ctx.spawn(viewing.map(|view, disruptor, ctx| {
             disruptor.looking = false;
@@ -204,6 +206,8 @@ impl Disruptor {
         self.looks += 1;
         self.carry_on(&view.snapshot);
         self.memory.hold(self.consolidation.queue.held());
+        let planning = self.planning_input();
+        self.memory.set_planning(planning);
         let now = Moment { monotonic: self.env.now(), wall: self.env.wall() };
         let decision = disruption::decide_disruption(&view.snapshot, &self.offers, &mut self.memory, now);
         let seconds = self.env.now().saturating_sub(now.monotonic).as_secs_f64();
@@ -319,6 +323,13 @@ async fn view(links: DisruptorLinks, with_offers: bool) -> Option<View> {
     }
     let snapshot = links.cluster.send(TakeObserved).await.ok()??;
     Some(View { snapshot, offers })
+}
+
+/// True if free instances of capacity reservations matter now: their number changes within seconds.
+fn any_slot_changes(offers: &OffersByClass, memory: &Memory) -> bool {
+    let is_free = |one: &Offering| one.available && one.reservation_capacity.is_some_and(|left| left > 0);
+    !memory.kept_slots().is_empty()
+        || offers.values().flat_map(|types| types.iter()).any(|one| one.offerings.iter().any(is_free))
 }
 
 /// Time until then, rounded up: waking early would mean waking twice. What is due already is looked at like a change, after

@@ -71,6 +71,13 @@ pub struct TookReserved {
     pub id: String,
 }
 
+/// An instance of a capacity reservation is gone: the reservation may have one more. Fact, from `terminator`.
+#[derive(Clone, Debug, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct FreedReserved {
+    pub id: String,
+}
+
 /// EC2 takes a capacity reservation back: nothing is left of it until EC2 says otherwise. Fact, from `interruption`.
 #[derive(Clone, Debug, PartialEq, Eq, Message)]
 #[rtype(result = "()")]

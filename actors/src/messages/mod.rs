@@ -15,7 +15,8 @@ mod states;
 mod trace;
 
 pub use catalogue::{
-    CatalogueAttach, FullSubnets, InstanceTypesFor, LaunchedOffering, Refused, ReservationTakenBack, TookReserved,
+    CatalogueAttach, FreedReserved, FullSubnets, InstanceTypesFor, LaunchedOffering, Refused, ReservationTakenBack,
+    TookReserved,
 };
 pub use cluster::{
     Attach, Came, CannotUse, ClaimChanged, ClaimGone, ClaimSoldOut, ClassChanged, ClusterChanged, Detach, Forget,

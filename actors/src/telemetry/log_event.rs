@@ -339,6 +339,12 @@ log_events! {
     /// A drifted node stays after all.
     ReplacementOff "replacement_off" Info { node: String, node_claim: String, why: String, pause_seconds: Option<i64> } =>
         format!("node {node} is not replaced, {why}{}", pause_seconds.map(|pause| format!("; the next of its nodepool is tried in {} min", pause / 60)).unwrap_or_default());
+    /// A node goes before its successor stands: its only place is its own instance of a full reservation.
+    TerminatingFirst "terminating_first" Info { node: String, node_claim: String, reservation: String } =>
+        format!("node {node} is ended before its successor is launched: its only place is its own instance of capacity reservation {reservation}");
+    /// Somebody else has the instance of a reservation that a node has given up.
+    ReservedInstanceLost "reserved_instance_lost" Warn { node_pool: String, node: String, reservation: String } =>
+        format!("somebody else has the instance of capacity reservation {reservation} that node {node} of nodepool {node_pool} gave up: its pods wait");
     /// A class's images have moved on by themselves.
     UnpinnedImage "unpinned_image" Warn { node_class: String, selector: String, image: String } => format!("nodes of node class {node_class} drift as {selector} now finds image {image}: unsafe in production");
     /// A node is unhealthy for too long and is not repaired now, as others are or have been too.

@@ -49,7 +49,7 @@ use crate::context::env::Env;
 use crate::context::refusals::Refusals;
 use crate::kube::calls::{CallError, Calls};
 use crate::kube::watch::{AfterWatchFailure, WatchNews, watch};
-use crate::links::{ToClusterWatcher, ToOwner, ToRecorder};
+use crate::links::{ToCatalogue, ToClusterWatcher, ToOwner, ToRecorder};
 use crate::messages::{ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, Remove, TerminatorState, TraceContext};
 use crate::owner::owned::Instances;
 use crate::reading::LenientApi;
@@ -78,10 +78,10 @@ const AT_ONCE: usize = 64;
 pub struct TerminatorLinks {
     /// For snapshots and read-your-writes.
     pub cluster: ToClusterWatcher,
-    /// For events.
     pub recorder: ToRecorder,
     /// For whose an instance is that no claim names.
     pub owner: ToOwner,
+    pub catalogue: ToCatalogue,
     /// For instances.
     pub cloud: Arc<dyn CloudInstances>,
     /// For claims, Nodes, pods.

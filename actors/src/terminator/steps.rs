@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dovetail_api::names::TERMINATION_FINALIZER;
 use dovetail_api::names::annotations::{END_REASON, END_TRACEPARENT, TERMINATION_TIMESTAMP};
+use dovetail_api::names::labels::CAPACITY_RESERVATION_ID;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::clock::later;
 use dovetail_core::termination::instance::handle;
@@ -21,7 +22,7 @@ use crate::kube::calls::CallError;
 use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
 use crate::launcher::facts::pool_of;
-use crate::messages::{Record, TraceContext, Wrote};
+use crate::messages::{FreedReserved, Record, TraceContext, Wrote};
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
@@ -353,6 +354,9 @@ impl StepEnv {
                     span.with_all(|| traces::attributes(&claim)).with(names::REASON, &*reason).end();
                 }
                 measures::claim_gone(&self.env, &claim);
+                if let Some(id) = reservation_of(&claim) {
+                    self.env.post(&self.links.catalogue, FreedReserved { id });
+                }
                 self.emit(LogEvent::ClaimDeleted { node_claim: claim.name_any(), reason });
                 // Others may hold it yet.
                 let wrote = if claim.finalizers().is_empty() { gone } else { Wrote::Claim(Arc::new(claim)) };
@@ -362,6 +366,12 @@ impl StepEnv {
             Err(error) => self.or_gone(error, gone),
         }
     }
+}
+
+/// The capacity reservation that a claim had an instance of.
+fn reservation_of(claim: &NodeClaim) -> Option<String> {
+    handle(claim)?;
+    claim.labels().get(CAPACITY_RESERVATION_ID).cloned()
 }
 
 /// True if it is being deleted: an API server restored from a backup may have it as it was before, and then it stays.

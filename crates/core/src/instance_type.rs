@@ -1,5 +1,8 @@
 //! An instance type as scheduling sees it: its capacity, its labels, and its offerings with their prices.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::labels::{CAPACITY_RESERVATION_ID, CAPACITY_TYPE, ZONE};
@@ -122,6 +125,20 @@ impl InstanceType {
             left.set(MEMORY, left.get(MEMORY).saturating_sub(huge));
         }
         left
+    }
+}
+
+/// Subtracts places that are spoken for, by the id of the capacity reservation, from the instances that are left of each.
+pub(crate) fn subtract_reserved(types: &mut [Arc<InstanceType>], taken: &BTreeMap<String, u32>) {
+    if taken.is_empty() {
+        return;
+    }
+    let reserved = |one: &Arc<InstanceType>| one.offerings.iter().any(|one| one.reservation_capacity.is_some());
+    for one in types.iter_mut().filter(|one| reserved(one)) {
+        for offering in &mut Arc::make_mut(one).offerings {
+            let Some(count) = offering.reservation().and_then(|id| taken.get(id)) else { continue };
+            offering.reservation_capacity = offering.reservation_capacity.map(|left| left.saturating_sub(*count));
+        }
     }
 }
 

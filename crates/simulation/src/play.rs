@@ -259,13 +259,18 @@ impl Run<'_> {
     }
 
     fn note_start(&self, log: &EventLog) {
-        let fields = [
+        let mut fields = vec![
             ("scenario", json!(self.path)),
             ("seed", json!(self.scenario.seed)),
             ("region", json!(self.scenario.region.value)),
             ("clusterName", json!(self.scenario.cluster_name.value)),
             ("replicas", json!(self.checked.replicas)),
         ];
+        let reservations = &self.checked.reservations;
+        if !reservations.is_empty() {
+            let counts: BTreeMap<&str, u32> = reservations.iter().map(|one| (one.id.as_str(), one.count)).collect();
+            fields.push(("capacityReservations", json!(counts)));
+        }
         log.append("start", &Caller::named("simulation"), fields);
     }
 }

@@ -16,7 +16,7 @@ use super::storage::any_attaches;
 use super::{JoinedNode, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, WatchedKind};
 use crate::adoption;
 use crate::daemons::DaemonShare;
-use crate::instance_type::InstanceType;
+use crate::instance_type::{InstanceType, subtract_reserved};
 use crate::labels::CAPACITY_RESERVATION_ID;
 use crate::lifecycle::claim::{from_quantities, packing_requirement};
 use crate::pod::Pod;
@@ -221,24 +221,15 @@ impl Snapshot {
 
     /// Subtracts from the reservations the places of claims that are still to be launched: the cloud does not know of them yet.
     fn take_reserved(&self, types: &mut [Arc<InstanceType>]) {
-        let mut held: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut held: BTreeMap<String, u32> = BTreeMap::new();
         let to_launch = |claim: &&Arc<super::ClaimEntry>| {
             claim.claim.status.as_ref().is_none_or(|status| status.provider_id.is_empty())
         };
         for entry in self.claims.values().filter(to_launch) {
             let pins = entry.claim.spec.requirements.iter().filter(|one| one.key == CAPACITY_RESERVATION_ID);
-            pins.flat_map(|pin| &pin.values).for_each(|id| *held.entry(id).or_default() += 1);
+            pins.flat_map(|pin| &pin.values).for_each(|id| *held.entry(id.clone()).or_default() += 1);
         }
-        if held.is_empty() {
-            return;
-        }
-        let reserved = |one: &Arc<InstanceType>| one.offerings.iter().any(|one| one.reservation_capacity.is_some());
-        for one in types.iter_mut().filter(|one| reserved(one)) {
-            for offering in &mut Arc::make_mut(one).offerings {
-                let Some(taken) = offering.reservation().and_then(|id| held.get(id)) else { continue };
-                offering.reservation_capacity = offering.reservation_capacity.map(|left| left.saturating_sub(*taken));
-            }
-        }
+        subtract_reserved(types, &held);
     }
 
     /// Pods expected on a node or claim though not bound there, by its name.

@@ -137,6 +137,7 @@ pub fn decide_disruption(
     };
     look.mistakes();
     let machines = machines(snapshot, now);
+    look.follow_ended_first();
     look.repair_by_force(&machines);
     look.machines(&machines);
     look.expire();

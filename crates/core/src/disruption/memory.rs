@@ -8,8 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use super::RemovalReason;
 use super::drift::{DriftKnowledge, Gates, Networks, Replacements};
 use super::look::DisruptedClaim;
+use super::own_slot::OwnSlots;
 use super::repair::{HeldRepair, Repairs};
-use crate::cluster_state::Snapshot;
+use crate::cluster_state::{PlanningInput, Snapshot};
 
 /// Time after which a removal that was asked for and has not begun is asked for again.
 const ASK_AGAIN_AFTER: SignedDuration = SignedDuration::from_secs(60);
@@ -42,6 +43,10 @@ pub struct Memory {
     pub(super) drift: DriftKnowledge,
     /// Unwell nodes that stay and have been reported, by uid.
     pub(super) not_repaired: Turns<HeldRepair>,
+    /// Nodes that were ended before their successors stand.
+    pub(super) own_slots: OwnSlots,
+    /// Input of packing, but for types and time, for questions about places.
+    pub(super) planning: PlanningInput,
     /// Drifted and unwell nodes whose pods are getting places.
     pub(super) replacing: Replacements,
     /// Repairs of pools, and alarms that many of their nodes share.
@@ -56,6 +61,17 @@ impl Memory {
 
     pub fn set_gates(&mut self, gates: Gates) {
         self.drift.gates = gates;
+    }
+
+    /// Sets the input of packing for questions about places; types and time are those of each look.
+    pub fn set_planning(&mut self, input: PlanningInput) {
+        self.planning = input;
+    }
+
+    /// Reservations, by id, of which an instance is kept for the successor of a node that was ended first.
+    #[must_use]
+    pub fn kept_slots(&self) -> Vec<String> {
+        self.own_slots.kept().map(str::to_owned).collect()
     }
 
     /// Takes the networks of the instances from the cloud.

@@ -22,6 +22,7 @@ pub(crate) mod marks;
 mod memory;
 pub mod methods;
 mod misread;
+pub mod own_slot;
 pub(crate) mod pools;
 pub(crate) mod price;
 pub mod repair;

@@ -103,6 +103,11 @@ impl Region {
 
     /// Takes a zone down or brings it back, for launches and (through [`crate::faults::FaultsInForce::zone_is_down`])
     /// kubelets.
+    /// Others of the account want that many instances of a capacity reservation: they get each that is free, now or later.
+    pub fn take_reserved(&self, id: &str, count: u32) {
+        self.with(|cx| _ = cx.state.reserved_by_others.insert(id.to_owned(), count));
+    }
+
     pub fn set_zone_down(&self, zone: &str, down: bool) {
         self.faults().set_zone_down(zone, down);
         self.with(|cx| match down {
@@ -217,6 +222,9 @@ impl Cx<'_> {
             ("synthetic", Value::from(i.capacity_type == CapacityType::Spot)),
             ("token", i.client_token.clone().map_or(Value::Null, Value::from)),
         ];
+        if let Some(id) = &i.capacity_reservation {
+            fields.push(("reservation", Value::from(id.as_str())));
+        }
         if let Some(reason) = i.state_reason {
             fields.push(("reason", Value::from(reason.code)));
         }

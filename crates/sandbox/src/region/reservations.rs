@@ -110,7 +110,8 @@ impl Cx<'_> {
     fn left_of(&self, one: &AccountCapacityReservation) -> u32 {
         let uses = |i: &&super::RegionInstance| i.state.is_alive() && i.capacity_reservation.as_ref() == Some(&one.id);
         let used = self.state.instances.values().filter(uses).count();
-        one.count.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
+        let others = self.state.reserved_by_others.get(&one.id).copied().unwrap_or_default();
+        one.count.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX).saturating_add(others))
     }
 
     /// Refuses a launch that is aimed at a reservation and does not fit it, or finds no instance left.

@@ -66,6 +66,8 @@ pub(crate) struct RegionState {
     pub tags: BTreeMap<String, Tags>,
     /// Times since which zones are down.
     pub zones_down_since: BTreeMap<String, jiff::Timestamp>,
+    /// Instances that others of the account want of capacity reservations, by id: they get each that is free.
+    pub reserved_by_others: BTreeMap<String, u32>,
     /// By action and client token.
     pub tokens: BTreeMap<(&'static str, String), IdempotentAnswer>,
     /// The account's token buckets, where they are in force.
@@ -98,6 +100,7 @@ impl RegionState {
             instances: BTreeMap::new(),
             tags,
             zones_down_since: BTreeMap::new(),
+            reserved_by_others: BTreeMap::new(),
             tokens: BTreeMap::new(),
             limits: RequestLimits::default(),
             refused_now: Vec::new(),

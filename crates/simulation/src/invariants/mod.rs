@@ -11,6 +11,7 @@ mod futile;
 mod history;
 mod index;
 mod records;
+mod reserved;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -133,6 +134,7 @@ fn judge(entries: &[ActionEntry], end: &End) -> CheckOutcome {
     checker.commands(entries);
     checker.unused_launches(entries);
     checker.futile_launches(entries);
+    checker.reserved(entries);
     CheckOutcome { checked: checker.checked, violations: checker.violations }
 }
 

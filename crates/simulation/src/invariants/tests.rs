@@ -4,6 +4,7 @@
 mod commands;
 mod futile;
 mod index;
+mod reserved;
 mod rules;
 mod unused;
 

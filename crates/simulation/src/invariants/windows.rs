@@ -51,6 +51,7 @@ fn lasts(action: &Action) -> f64 {
         | Action::Message { .. }
         | Action::Lose { .. }
         | Action::ForeignInstances { .. }
+        | Action::TakeReserved { .. }
         | Action::Snapshot => Some(Duration::ZERO),
     };
     duration.map_or(f64::INFINITY, |time| time.as_secs_f64())
@@ -82,6 +83,7 @@ fn hinders(action: &Action) -> bool {
         | Action::AllowCollection { .. }
         | Action::LookAfterCollection { .. }
         | Action::Snapshot
+        | Action::TakeReserved { .. }
         | Action::ZoneDown { .. } => false,
     }
 }

@@ -5,6 +5,7 @@ use dovetail_sandbox::region::{AccountCapacityReservation, AccountPlacementGroup
 
 use super::check::{Checker, nearest};
 use crate::scenario::{self, duration};
+use crate::world::Action;
 
 const KINDS: [&str; 3] = ["default", "capacity-block", "interruptible"];
 /// The strategies of placement groups.
@@ -62,6 +63,15 @@ impl Checker<'_> {
                 self.collect(read);
             }
         }
+    }
+
+    pub(super) fn take_reserved(&mut self, field: &str, take: &scenario::TakeReserved) -> Action {
+        let known = self.reservation_ids.contains(&take.id.value);
+        if !known {
+            let what = format!("there is no capacity reservation {:?}", take.id.value);
+            self.mistake(format!("{field}.takeReserved.id"), &take.id, what, self.reservation_ids.join(", "));
+        }
+        Action::TakeReserved { id: take.id.value.clone(), count: take.count }
     }
 
     pub(super) fn placement_groups(&mut self, all: &[scenario::ScenarioPlacementGroup]) {

@@ -62,7 +62,8 @@ pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
     let cluster = scenario.cluster_name.value.as_str();
     // As its stack names it, unless the settings say otherwise.
     let queue = scenario.settings.get("INTERRUPTION_QUEUE").map_or(cluster, |name| name.value.as_str());
-    let mut checker = Checker { path, cluster, queue, replicas: 1, mistakes: Vec::new() };
+    let reservation_ids = scenario.capacity_reservations.iter().map(|one| one.id.value.clone()).collect();
+    let mut checker = Checker { path, cluster, queue, replicas: 1, reservation_ids, mistakes: Vec::new() };
     checker.replicas = checker.count_replicas(scenario.replicas.as_ref());
     let catalogue = checker.catalogue(&scenario.region, &scenario.instance_types);
     let until = checker.until(scenario);
@@ -111,6 +112,8 @@ pub(super) struct Checker<'a> {
     /// Name of the queue that replicas read; empty where they read none.
     pub(super) queue: &'a str,
     pub(super) replicas: u32,
+    /// Ids of the account's capacity reservations.
+    pub(super) reservation_ids: Vec<String>,
     pub(super) mistakes: Vec<Mistake>,
 }
 

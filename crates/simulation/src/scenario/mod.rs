@@ -24,7 +24,7 @@ use serde_saphyr::Spanned;
 
 pub use faults::Faults;
 pub use reading::read_scenario;
-pub use step::{Interrupt, Partition, Restore, Scale, Spoil, Step, Target, Unwell, ZoneDown};
+pub use step::{Interrupt, Partition, Restore, Scale, Spoil, Step, TakeReserved, Target, Unwell, ZoneDown};
 
 /// A scenario as written.
 #[derive(Debug, Deserialize)]

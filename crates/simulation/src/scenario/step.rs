@@ -32,6 +32,8 @@ pub struct Step {
     pub partition: Option<Partition>,
     /// A zone goes down.
     pub zone_down: Option<ZoneDown>,
+    /// Others of the account want instances of a capacity reservation.
+    pub take_reserved: Option<TakeReserved>,
     /// The API server loses objects without a trace, as one that was restored from an older state.
     pub lose: Option<Loss>,
     /// Objects become odd: replicas cannot read them.
@@ -223,4 +225,13 @@ pub struct ZoneDown {
     /// Time for which it lasts; without it for ever.
     #[serde(rename = "for")]
     pub duration: Option<Spanned<String>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TakeReserved {
+    /// Id of the reservation.
+    pub id: Spanned<String>,
+    /// Instances that they want from now on; they get each that is free.
+    pub count: u32,
 }

@@ -181,6 +181,8 @@ pub enum Action {
         #[serde(with = "logged::seconds")]
         duration: Duration,
     },
+    /// Others of the account want instances of a capacity reservation; they get each that is free.
+    TakeReserved { id: String, count: u32 },
     ZoneDown {
         zone: String,
         /// Time for which it lasts; none for ever.
@@ -299,6 +301,7 @@ impl World {
             Action::HoldWrites { replica, by, duration } => self.hold_writes(*replica, *by, *duration)?,
             Action::Snapshot => self.snapshots.borrow_mut().push((self.now(), self.api.snapshot())),
             Action::Restore { of, duration } => self.restore(*of, *duration)?,
+            Action::TakeReserved { id, count } => self.region.take_reserved(id, *count),
             Action::ZoneDown { zone, duration } => self.zone_down(zone, *duration),
         }
         Ok(())

@@ -97,6 +97,7 @@ mod tests {
             Action::HoldWrites { replica: ReplicaRef::Leader, by: moment, duration: None },
             Action::Snapshot,
             Action::Restore { of: minute, duration: moment },
+            Action::TakeReserved { id: name("cr-1"), count: 2 },
             Action::ZoneDown { zone: name("us-east-1a"), duration: None },
         ]
     }

@@ -70,6 +70,7 @@ impl fmt::Display for Action {
             Self::Restore { of, duration } => {
                 write!(f, "restore the API server as it was at {of:?}{}", span(Some(*duration)))
             }
+            Self::TakeReserved { id, count } => write!(f, "let others take {count} instances of reservation {id}"),
             Self::ZoneDown { zone, duration } => write!(f, "take zone {zone} down{}", span(*duration)),
         }
     }

@@ -64,8 +64,8 @@ pub fn dollars(view: &ReplicaView, actors: &Value) -> (f64, f64) {
 }
 
 pub(super) fn cost(page: &mut MetricsPage, view: &ReplicaView, actors: &Value) {
-    /// Nodes, instances, $/h, $/h on demand.
-    type Sum = (u64, u64, f64, f64);
+    /// Nodes, instances, $/h, $/h on demand, $/h of that in capacity reservations.
+    type Sum = (u64, u64, f64, f64, f64);
     let all = running(view, actors);
     let mut by: BTreeMap<[&str; 3], Sum> = BTreeMap::new();
     let mut by_pool: BTreeMap<&str, f64> = view.snapshot.pools.keys().map(|name| (name.as_str(), 0.0)).collect();
@@ -76,6 +76,7 @@ pub(super) fn cost(page: &mut MetricsPage, view: &ReplicaView, actors: &Value) {
         if let Some((own, on_demand)) = one.price {
             let count = one.count as f64;
             (sum.2, sum.3) = (sum.2 + count * own, sum.3 + count * on_demand);
+            sum.4 += if one.capacity_type == labels::RESERVED { count * on_demand } else { 0.0 };
             *by_pool.entry(one.pool).or_default() += count * own;
         }
     }
@@ -89,6 +90,8 @@ pub(super) fn cost(page: &mut MetricsPage, view: &ReplicaView, actors: &Value) {
     gauge("dovetail_instances", "Instances that EC2 runs for pools, joined or not", &|sum| sum.1 as f64);
     gauge("dovetail_cost_dollars_per_hour", "What instances of pools cost an hour, joined or not", &|sum| sum.2);
     gauge("dovetail_cost_on_demand_dollars_per_hour", "What they would cost an hour on demand", &|sum| sum.3);
+    let paid_for = "What instances in capacity reservations cost an hour on demand: paid for, whether they run or not";
+    gauge("dovetail_cost_paid_for_dollars_per_hour", paid_for, &|sum| sum.4);
     page.gauge("karpenter_nodepools_cost_total", "What a pool's nodes cost an hour");
     for (pool, dollars) in by_pool {
         page.sample("karpenter_nodepools_cost_total", &[("nodepool", pool)], dollars);

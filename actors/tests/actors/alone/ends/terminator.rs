@@ -2,7 +2,8 @@
 
 use actix::prelude::*;
 use dovetail_actors::messages::{
-    ActorState, ClaimChanged, ClaimGone, ClaimRef, LookUp, NodeChanged, NodeGone, Remove, TerminatorState, Wrote,
+    ActorState, ClaimChanged, ClaimGone, ClaimRef, FreedReserved, LookUp, NodeChanged, NodeGone, Remove,
+    TerminatorState, Wrote,
 };
 use dovetail_actors::terminator::{Terminator, TerminatorLinks};
 use dovetail_core::disruption::RemovalReason;
@@ -20,6 +21,7 @@ pub fn start(bench: &Alone) -> Addr<Terminator> {
         cluster: ear.clone().into(),
         recorder: ear.clone().into(),
         owner: ear.clone().into(),
+        catalogue: ear.clone().into(),
         cloud: bench.sky.clone(),
         calls: bench.calls("terminator"),
     };
@@ -179,6 +181,25 @@ fn a_hundred_claims_in_one_order_all_go() {
         let calls = bench.sky.count("terminate_all");
         assert!(calls < 30, "{calls} calls for a hundred instances");
         assert_eq!(state(&bench, &actor).await.deleting, 0);
+    });
+}
+
+#[test]
+fn the_end_of_a_reserved_instance_is_told_to_the_catalogue() {
+    alone(|bench| async move {
+        let actor = start(&bench);
+        working(&bench, &actor, 1);
+        working(&bench, &actor, 2);
+        let labels = json!({"metadata": {"labels": {"karpenter.k8s.aws/capacity-reservation-id": "cr-1"}}});
+        bench.api.patch(&NODE_CLAIMS, "", "default-1", &labels).unwrap();
+        show(&bench, &actor, 1);
+        actor.do_send(order(&bench, 2, RemovalReason::Empty));
+        go_on(&bench, &actor, 2, 20).await;
+        assert_eq!((is_gone(&bench, 2), bench.heard.count::<FreedReserved>()), (true, 0));
+        actor.do_send(order(&bench, 1, RemovalReason::Empty));
+        go_on(&bench, &actor, 1, 20).await;
+        assert_eq!((is_gone(&bench, 1), bench.heard.count::<FreedReserved>()), (true, 1));
+        assert_eq!(bench.heard.last::<FreedReserved>().id, "cr-1");
     });
 }
 

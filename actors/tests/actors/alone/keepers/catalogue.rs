@@ -16,7 +16,7 @@ use dovetail_sandbox::apiserver::{CONFIG_MAPS, EC2_NODE_CLASSES};
 use serde_json::json;
 
 use crate::alone::{Alone, Fails, alone, alone_with, seconds, trace};
-use dovetail_actors::messages::{ReservationTakenBack, TookReserved};
+use dovetail_actors::messages::{FreedReserved, ReservationTakenBack, TookReserved};
 
 const KEPT: &str = "dovetail-unavailable-offerings";
 
@@ -438,5 +438,34 @@ fn a_class_without_a_status_or_with_a_bad_spec_has_no_types() {
         let types = catalogue.send(InstanceTypesFor::new(vec![std::sync::Arc::new(class)])).await.unwrap().unwrap();
         assert!(types["bare"].is_empty());
         assert_eq!(catalogue.send(InstanceTypesFor::new(vec![])).await.unwrap(), Some(BTreeMap::new()));
+    });
+}
+
+#[test]
+fn freed_reserved_instances_are_asked_for_at_once_and_again() {
+    with_class(async |bench| {
+        reserve(&bench);
+        bench.sky.reserves(&[("cr-1", 0), ("cr-2", 0)]);
+        let catalogue = start(&bench);
+        bench.pass(1.0).await;
+        reserved(&bench, &catalogue).await;
+        bench.pass(1.0).await;
+        let free = async || reserved(&bench, &catalogue).await.into_iter().filter(|(_, can)| *can).count();
+        assert_eq!(free().await, 0);
+        bench.sky.reserves(&[("cr-1", 1), ("cr-2", 0)]);
+        bench.heard.forget();
+        catalogue.do_send(FreedReserved { id: "cr-other".into() });
+        bench.pass(0.5).await;
+        assert_eq!(free().await, 0, "no class has that one");
+        catalogue.do_send(FreedReserved { id: "cr-1".into() });
+        bench.pass(0.5).await;
+        assert_eq!((free().await, bench.heard.count::<WorldChanged>()), (1, 1));
+        // EC2's count may lag behind.
+        catalogue.do_send(FreedReserved { id: "cr-2".into() });
+        bench.pass(5.0).await;
+        assert_eq!(free().await, 1);
+        bench.sky.reserves(&[("cr-1", 1), ("cr-2", 1)]);
+        bench.pass(6.0).await;
+        assert_eq!(free().await, 2);
     });
 }

@@ -18,6 +18,7 @@ use crate::disruption::machines::{NodeAndClaim, machines};
 use crate::disruption::methods::{ClusterView, NodeState, PodBudget, PodState, PoolState};
 use crate::disruption::pools::{DisruptionPool, Observing, pools};
 use crate::disruption::{RemovalReason, allowed, blocked, marks};
+use crate::instance_type::subtract_reserved;
 use crate::pod::Pod;
 use crate::problem::Problem;
 
@@ -64,6 +65,10 @@ pub(super) fn live(question: &Question) -> Live {
         .collect();
     let mut planning = snapshot.planning_for(&question.input, &may_move);
     let mut problem = Arc::unwrap_or_clone(std::mem::take(&mut planning.problem));
+    let mut reserved: BTreeMap<String, u32> = BTreeMap::new();
+    let found = question.waiting.iter().flat_map(|command| &command.reserved).chain(&question.kept_slots);
+    found.for_each(|id| *reserved.entry(id.clone()).or_default() += 1);
+    subtract_reserved(&mut problem.instance_types, &reserved);
     let packed: FxHashMap<String, Pod> = problem.pods.drain(..).map(|pod| (pod.uid.clone(), pod)).collect();
     for node in &mut problem.existing_nodes {
         for pod in &mut node.pods {
@@ -161,6 +166,7 @@ impl<'a> Reader<'a> {
             consolidatable,
             initialized: machine.claim.initialized,
             spare: self.spare_for(machine),
+            reserved_lately: self.question.reserved_lately.contains(&machine.claim.uid),
             expires: machine.claim.expires,
             pods: pods.iter().map(|pod| self.pod(machine, pod)).collect(),
         };

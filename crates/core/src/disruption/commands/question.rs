@@ -30,6 +30,10 @@ pub struct Question {
     pub refused: BTreeMap<String, String>,
     /// Times since which nodes could have gone that have yet to pay for it.
     pub spare: Arc<SpareNodes>,
+    /// Capacity reservations, by id, of which an instance is kept for a node's successor.
+    pub kept_slots: Vec<String>,
+    /// Claims, by uid, for which a capacity reservation was tried within the last hour.
+    pub reserved_lately: BTreeSet<String>,
     /// Claims, by uid, whose removal has been asked for.
     pub asked: ClaimsGoingAnyway,
     /// Commands that are found and not begun: their nodes are left out, and the room that they have found is kept.

@@ -13,6 +13,7 @@ use crate::cluster_state::{Moment, Snapshot, moved_as};
 use crate::disruption::allowed;
 use crate::disruption::emptiness::PoolNodeTotals;
 use crate::disruption::machines::machines;
+use crate::disruption::methods::takes_reserved;
 use crate::lifecycle::ClaimStage;
 use crate::pause::DoublingPause;
 
@@ -94,6 +95,8 @@ pub struct Queue {
     begun: u64,
     moved: Arc<Moved>,
     price_moves: Vec<(Timestamp, usize)>,
+    /// Times at which claims, by uid, were last to be moved into capacity reservations.
+    reserved: BTreeMap<String, Timestamp>,
     paused: BTreeMap<String, Pause>,
     rest: SignedDuration,
 }
@@ -134,6 +137,9 @@ impl Queue {
             for workload in workloads.collect::<BTreeSet<_>>() {
                 moved.entry(workload).or_default().push(now);
             }
+        }
+        if takes_reserved(&command.replacements) {
+            self.reserved.extend(command.wanted.claims.iter().map(|claim| (claim.uid.clone(), now)));
         }
         if command.price_move {
             self.price_moves.push((now, command.wanted.claims.len()));
@@ -215,6 +221,7 @@ impl Queue {
             moved.retain(|_, times| !times.is_empty());
         }
         self.price_moves.retain(|(time, _)| now.duration_since(*time) < REMEMBERED);
+        self.reserved.retain(|_, time| now.duration_since(*time) < REMEMBERED);
         // A failure that follows soon takes a while to show itself.
         let lately = |pause: &Pause| now < later(pause.until, signed(PAUSE.longest));
         self.paused.retain(|pool, pause| snapshot.pools.contains_key(pool) && lately(pause));
@@ -236,6 +243,12 @@ impl Queue {
     #[must_use]
     pub fn moved(&self) -> Arc<Moved> {
         self.moved.clone()
+    }
+
+    /// Claims, by uid, that were to be moved into capacity reservations within the last hour: such a move is not repeated sooner.
+    #[must_use]
+    pub fn reserved_lately(&self) -> BTreeSet<String> {
+        self.reserved.keys().cloned().collect()
     }
 
     /// Number of nodes that have been replaced within the last hour because prices differ alone.

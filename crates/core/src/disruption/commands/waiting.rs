@@ -13,6 +13,7 @@ use super::{DisruptionCommand, WantedRemoval};
 use crate::clock::{later, signed};
 use crate::cluster_state::{Moment, NominationTarget, Planning, PodEntry, Snapshot};
 use crate::disruption::machines::machines;
+use crate::pack::PlannedClaim;
 
 /// Time from a command's finding to its validation (core spec 5.8).
 const VALIDATION: Duration = Duration::from_secs(15);
@@ -30,6 +31,8 @@ pub struct WaitingCommand {
     pub wanted: WantedRemoval,
     /// Places that are there already, each with the pods, by uid, that come to it.
     pub places: Vec<(NominationTarget, Vec<String>)>,
+    /// Capacity reservations, by id, of which it has found a free instance.
+    pub reserved: Vec<String>,
     /// True if nothing is launched for it.
     deletes: bool,
     found: Duration,
@@ -60,6 +63,7 @@ impl WaitingCommands {
         self.commands.push(WaitingCommand {
             wanted: command.wanted.clone(),
             places: places.map(|(node, pods)| (planning.existing[*node].target(), pods.clone())).collect(),
+            reserved: command.replacements.iter().flat_map(PlannedClaim::reservations).map(str::to_owned).collect(),
             deletes: command.replacements.is_empty(),
             found: now.monotonic,
             due: false,

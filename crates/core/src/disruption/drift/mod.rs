@@ -23,6 +23,7 @@ pub use marks::{DriftMark, HashStamp};
 pub(super) use replace::{DriftedNode, Replacements, moves_any, together};
 
 use super::look::DisruptedClaim;
+use super::own_slot::{EndedFirst, LostSlot};
 use super::repair::RepairMark;
 
 /// The reason why a node drifts: the first that holds, in this order.
@@ -128,6 +129,10 @@ pub struct Orders {
     pub begin: Vec<DisruptedClaim>,
     /// Conditions of repair to be written on claims: their nodes are in `begin` at a later look, once they are there.
     pub repairs: Vec<RepairMark>,
+    /// Nodes that go before their successors stand, as their only place is their own.
+    pub first: Vec<EndedFirst>,
+    /// Places in reservations that nodes have given up and somebody else has taken.
+    pub lost: Vec<LostSlot>,
     /// Nodes that stay after all, each with the reason. Those that no place came for in time have failed.
     pub stay: Vec<UnreplacedNode>,
     /// Classes whose images have moved on by themselves.

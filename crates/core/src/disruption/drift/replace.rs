@@ -17,6 +17,7 @@ use crate::disruption::cause::DisruptionCause;
 use crate::disruption::emptiness::PoolNodeTotals;
 use crate::disruption::look::{DisruptedClaim, Look, disrupted};
 use crate::disruption::machines::NodeAndClaim;
+use crate::disruption::own_slot::EndedFirst;
 use crate::disruption::pools::{DisruptionPool, Observing};
 use crate::disruption::repair::RepairMark;
 use crate::disruption::{Blocked, RemovalReason, allowed, blocked};
@@ -144,6 +145,8 @@ enum Outcome {
     Waits(bool),
     /// All places are ready.
     Ready,
+    /// Its pods' only place is its own instance of that reservation: it goes before its successor stands.
+    OwnSlot(String),
     /// It stays, with the reason; true if it could not be replaced.
     Stays(String, bool),
 }
@@ -206,7 +209,7 @@ impl<'a> Look<'a> {
             Outcome::Ready if over && self.is_late(&machine.claim.uid) => {
                 Outcome::Stays("the pool's budgets do not allow it any more".into(), false)
             }
-            Outcome::Ready if over => Outcome::Waits(true),
+            Outcome::Ready | Outcome::OwnSlot(_) if over => Outcome::Waits(true),
             outcome => outcome,
         };
         self.settle(machine, outcome);
@@ -214,7 +217,7 @@ impl<'a> Look<'a> {
 
     /// Starts with as many as `room` allows.
     fn begin_some(&mut self, pool: &str, candidates: &[DriftedNode<'a>], room: usize) {
-        let held = self.replacing_is_paused(pool, RemovalReason::Drifted);
+        let held = self.replacing_is_paused(pool, RemovalReason::Drifted) || self.memory.own_slots.other_than(pool, "").is_some();
         let (_, alone) = self.memory.replacing.pause(pool, RemovalReason::Drifted);
         let mut begun = self.memory.replacing.running_for(pool, RemovalReason::Drifted);
         for one in candidates.iter().take(room) {
@@ -329,6 +332,15 @@ impl<'a> Look<'a> {
             return Outcome::Stays(format!("no place is ready for pod {namespace}/{name} after ten minutes"), true);
         }
         if !hope && self.now.duration_since(one.hoped) >= WITHOUT_A_PLACE {
+            if let Some(other) = self.memory.own_slots.other_than(&one.disrupted.pool, uid) {
+                return Outcome::Stays(format!("the successor of node {other} of its nodepool comes first"), false);
+            }
+            if let Some(reservation) = self.own_slot(machine) {
+                return match holds {
+                    None => Outcome::OwnSlot(reservation),
+                    Some(why) => Outcome::Stays(why, true),
+                };
+            }
             return Outcome::Stays(format!("there is no place for pod {namespace}/{name}"), true);
         }
         Outcome::Waits(hope)
@@ -366,7 +378,17 @@ impl<'a> Look<'a> {
                 self.memory.replacing.failed.remove(&disrupted.uid);
                 self.go(cause, disrupted);
             }
+            Outcome::OwnSlot(reservation) => {
+                let cause = one.cause;
+                let disrupted = DisruptedClaim { pods: disrupted(machine).pods, ..one.disrupted.clone() };
+                let ended = EndedFirst { disrupted: disrupted.clone(), reservation };
+                if self.memory.own_slots.begin(&ended, self.now) {
+                    self.out.drift.first.push(ended);
+                }
+                self.go(cause, disrupted);
+            }
             Outcome::Stays(why, failed) => {
+                self.memory.own_slots.forget(uid);
                 let (disrupted, reason) = (one.disrupted.clone(), one.cause.reason());
                 self.memory.replacing.running.remove(uid);
                 self.memory.repairs.called_off(uid);

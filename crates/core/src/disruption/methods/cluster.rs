@@ -38,6 +38,8 @@ pub struct NodeState {
     pub initialized: Option<Timestamp>,
     /// Time for which questions have found without a break that it could go, and that this has yet to pay.
     pub spare: Duration,
+    /// True if it was moved, or was to be moved, into a capacity reservation within the last hour.
+    pub reserved_lately: bool,
     pub expires: Option<Timestamp>,
     /// States of its pods, in the problem's order.
     pub pods: Vec<PodState>,

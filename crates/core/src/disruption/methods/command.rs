@@ -29,11 +29,23 @@ impl ConsolidationCommand {
         self.price_before - self.price_after
     }
 
+    /// True if it launches into capacity reservations alone.
+    #[must_use]
+    pub fn takes_reserved(&self) -> bool {
+        takes_reserved(&self.replacements)
+    }
+
     /// The decision in a word, as logs and metrics name it.
     #[must_use]
     pub fn decision(&self) -> &'static str {
         if self.replacements.is_empty() { "delete" } else { "replace" }
     }
+}
+
+/// True if all nodes to launch are of capacity reservations, and there are any.
+#[must_use]
+pub fn takes_reserved(replacements: &[PlannedClaim]) -> bool {
+    !replacements.is_empty() && replacements.iter().all(|claim| claim.reservations().next().is_some())
 }
 
 /// A node that stays, with the one reason that keeps it.

@@ -25,6 +25,7 @@ mod many;
 mod outcome;
 mod pass;
 mod replace;
+mod reserved;
 mod savings;
 mod settings;
 mod settle;
@@ -34,7 +35,7 @@ mod tests;
 use jiff::Timestamp;
 
 pub use cluster::{ClusterView, NodeState, PodBudget, PodState, PoolState};
-pub use command::{ConsolidationCommand, ConsolidationDecision, Unconsolidatable};
+pub use command::{ConsolidationCommand, ConsolidationDecision, Unconsolidatable, takes_reserved};
 use pass::Pass;
 pub use settings::{ConsolidationSettings, PRICE_MOVES};
 pub use settle::{Settled, settle};
@@ -54,8 +55,9 @@ trait Method {
 }
 
 /// All methods, in the order in which they are tried.
-const METHODS: [&dyn Method; 7] = [
+const METHODS: [&dyn Method; 8] = [
     &empty::Empty,
+    &reserved::Reserved,
     &delete::Delete { to_efficient: true },
     &many::Many,
     &replace::Replace,

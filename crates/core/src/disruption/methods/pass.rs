@@ -62,6 +62,8 @@ pub(super) struct Pass<'p, 'c, 'a> {
     /// Number of further evictions that each PodDisruptionBudget allows.
     pub evictions: Vec<u32>,
     pub price_moves: usize,
+    /// Numbers of instances that commands have taken of capacity reservations, by id.
+    pub reserved_taken: BTreeMap<String, u32>,
     /// Nodes that could go and have yet to pay for it.
     pub spare: BTreeSet<NodeId>,
     /// Reasons of budgets and feature gates that keep nodes, as far as a method has looked; `notes` has all others.
@@ -89,6 +91,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             left,
             evictions: cluster.pdbs.iter().map(|pdb| pdb.allowed).collect(),
             price_moves: settings.price_moves,
+            reserved_taken: BTreeMap::new(),
             spare: BTreeSet::new(),
             barred: BTreeMap::new(),
             notes: BTreeMap::new(),
@@ -298,17 +301,21 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
                 self.evictions[pdb] = self.evictions[pdb].saturating_sub(1);
             }
         }
+        for id in command.replacements.iter().flat_map(crate::pack::PlannedClaim::reservations) {
+            *self.reserved_taken.entry(id.to_owned()).or_default() += 1;
+        }
         if self.is_price_move(command) {
             self.price_moves = self.price_moves.saturating_sub(command.candidates.len());
         }
     }
 
-    /// True if replacements pay only because prices differ: together they are no smaller than what they replace.
+    /// True if replacements pay only because prices differ: together they are no smaller than what they replace. What is paid
+    /// for already is no matter of prices.
     pub fn is_price_move(&self, command: &ConsolidationCommand) -> bool {
         let problem = &self.cluster.problem;
         let types: Vec<usize> =
             command.replacements.iter().filter_map(crate::pack::PlannedClaim::cheapest_type).collect();
-        if types.is_empty() {
+        if types.is_empty() || command.takes_reserved() {
             return false;
         }
         let known = |node: &usize| {

@@ -8,6 +8,7 @@ use super::pass::Pass;
 use super::settings::ConsolidationSettings;
 use super::{fleet, next, options};
 use crate::Problem;
+use crate::instance_type::subtract_reserved;
 use crate::pack::PackingError;
 use crate::pack::model::context::Context;
 
@@ -126,7 +127,8 @@ fn rebuilt(pass: &Pass<'_, '_, '_>, now: Timestamp) -> ClusterView {
         states.push(state);
     }
     let pools: Vec<PoolState> = old.pools.clone();
-    let problem = Problem { existing_nodes: nodes, pods: vec![], ..shell(&old.problem) };
+    let mut problem = Problem { existing_nodes: nodes, pods: vec![], ..shell(&old.problem) };
+    subtract_reserved(&mut problem.instance_types, &pass.reserved_taken);
     ClusterView::new(problem, states, pools, old.pdbs.clone())
 }
 

@@ -8,6 +8,8 @@ use super::*;
 use crate::Problem;
 use crate::problem::Policy;
 
+mod reserved;
+
 const NOW: &str = "2026-03-10T12:00:00Z";
 
 fn now() -> Timestamp {

@@ -72,6 +72,8 @@ impl World {
     pub(super) fn question(&self, seconds: f64) -> Question {
         let now = Moment { monotonic: Duration::from_secs_f64(seconds), wall: at(seconds) };
         Question {
+            reserved_lately: BTreeSet::new(),
+            kept_slots: vec![],
             snapshot: self.state.snapshot(),
             input: PlanningInput {
                 instance_types: [("default".to_owned(), Arc::new(types()))].into(),

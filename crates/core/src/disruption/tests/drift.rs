@@ -56,7 +56,7 @@ impl Drifting {
         self.world.apply_pool(pool);
     }
 
-    fn hashes(&self) -> Value {
+    pub(super) fn hashes(&self) -> Value {
         let pool: NodePool = serde_json::from_value(self.world.pool.clone()).unwrap();
         let class: EC2NodeClass = serde_json::from_value(self.class.clone()).unwrap();
         json!({"karpenter.sh/nodepool-hash": hash::node_pool(&pool), "karpenter.sh/nodepool-hash-version": hash::VERSION,

@@ -8,6 +8,7 @@ mod drift;
 mod emptiness;
 mod expiry;
 mod marks;
+mod own_slot;
 mod queue;
 mod repair;
 mod replacing;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
@@ -30,7 +30,7 @@ use crate::resources::Resources;
 
 /// Cache of what classes ask of pools, computed once each; limits apart, which a planned node's types are held to.
 pub(super) struct Items<'c> {
-    known: RefCell<FxHashMap<(ClassId, Candidate, PoolId), Option<Item<'c>>>>,
+    known: RefCell<FxHashMap<(ClassId, Candidate, PoolId, Mask), Option<Item<'c>>>>,
     unlimited: IndexVec<PoolId, LimitsLeft>,
 }
 
@@ -42,6 +42,8 @@ impl Items<'_> {
 
 pub(crate) struct TrialNode {
     planned: PlannedNode,
+    /// The offering bits that its pods choose from.
+    open: Mask,
     /// Pods that zonal rules speak of, by class and bin.
     placed: Vec<(ClassId, BinId)>,
     pub pods: Vec<PodId>,
@@ -52,6 +54,13 @@ pub(crate) struct Saved {
     planned: PlannedNode,
     pods: usize,
     placed: usize,
+}
+
+/// A free instance of a capacity reservation, for a pool that may use it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FreeSlot {
+    pool: PoolId,
+    offering_bits: Mask,
 }
 
 /// Bounds for the launch options of a replacement.
@@ -82,6 +91,21 @@ impl<'c, 'a> Fleet<'c, 'a> {
         (0..pools.len()).filter(is_equal).collect()
     }
 
+    /// Reservations with a free instance, each with the pools that may use it; `taken` are instances of them, by id, that are
+    /// spoken for.
+    pub fn free_slots(&self, taken: &BTreeMap<String, u32>) -> Vec<FreeSlot> {
+        let context = self.context;
+        let taken = |id: &str| taken.get(id).copied().unwrap_or_default();
+        let free = context.offers.reservations.iter().filter(|one| one.left.is_none_or(|left| left > taken(&one.id)));
+        let slots = free.flat_map(|one| {
+            let offering_bits = one.offering_bits;
+            let usable =
+                context.pools.ids().filter(move |pool| context.pools[*pool].offering_bits & offering_bits != 0);
+            usable.map(move |pool| FreeSlot { pool, offering_bits })
+        });
+        slots.collect()
+    }
+
     /// Begins a new node of a pool; of one type only, if given. `None` where the pool's limits leave no type.
     pub fn launch(&self, pool: PoolId, only: Option<InstanceTypeId>) -> Option<TrialNode> {
         let context = self.context;
@@ -92,10 +116,26 @@ impl<'c, 'a> Fleet<'c, 'a> {
             types = Bits::empty(context.problem.instance_types.len());
             types.insert(only);
         }
+        self.begin(pool, types, self.open())
+    }
+
+    /// Begins a new node in a free instance of a capacity reservation. `None` where the pool's limits leave no type.
+    pub fn launch_reserved(&self, slot: &FreeSlot) -> Option<TrialNode> {
+        let context = self.context;
+        let mut types = context.pools[slot.pool].types.clone();
+        types.and(&context.bought(slot.offering_bits).types);
+        let launch = self.begin(slot.pool, types, context.offers.reserved)?;
+        let offering_bits = launch.planned.offering_bits & slot.offering_bits;
+        let planned = launch.planned.narrowed(launch.planned.types.clone(), offering_bits);
+        (offering_bits != 0).then_some(TrialNode { planned, ..launch })
+    }
+
+    fn begin(&self, pool: PoolId, mut types: Bits, open: Mask) -> Option<TrialNode> {
+        let context = self.context;
         self.limits[pool].retain_within(context.problem, &mut types);
-        let planned = PlannedNode::new(context, pool, types.clone())
-            .narrowed(types, context.pools[pool].offering_bits & self.open());
-        (!planned.types.is_empty()).then_some(TrialNode { planned, placed: vec![], pods: vec![] })
+        let planned =
+            PlannedNode::new(context, pool, types.clone()).narrowed(types, context.pools[pool].offering_bits & open);
+        (!planned.types.is_empty()).then_some(TrialNode { planned, open, placed: vec![], pods: vec![] })
     }
 
     /// Begins a new node instead of a planned one: of any type of its pool, where that one may be.
@@ -131,7 +171,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         // Zonal rules need a bin to count the pod in; without them any offering bit of the node will do.
         let done = match self.context.topology.of_class[class].is_zonal() {
             false => {
-                let item = self.item(class, Candidate::ANYWHERE, launch.planned.pool);
+                let item = self.item(class, Candidate::ANYWHERE, launch);
                 item.is_some_and(|item| launch.planned.add(self.context, &item, 1))
             }
             true => self.load_zonal(launch, class),
@@ -151,7 +191,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
                     continue;
                 }
                 let candidate = Candidate { tier, bin: at };
-                let Some(item) = self.item(class, candidate, launch.planned.pool) else { continue };
+                let Some(item) = self.item(class, candidate, launch) else { continue };
                 if launch.planned.add(context, &item, 1) {
                     self.domains.put(class, at);
                     launch.placed.push((class, at));
@@ -198,13 +238,14 @@ impl<'c, 'a> Fleet<'c, 'a> {
         self.unload(launch, saved);
     }
 
-    fn item(&self, class: ClassId, candidate: Candidate, pool: PoolId) -> Option<Item<'c>> {
-        let key = (class, candidate, pool);
+    fn item(&self, class: ClassId, candidate: Candidate, launch: &TrialNode) -> Option<Item<'c>> {
+        let (pool, open) = (launch.planned.pool, launch.open);
+        let key = (class, candidate, pool, open);
         if let Some(known) = self.items.known.borrow().get(&key) {
             return known.clone();
         }
         let context: &'c Context<'a> = self.context;
-        let room = Room { limits: &self.items.unlimited, open: self.open() };
+        let room = Room { limits: &self.items.unlimited, open };
         let waiting = WaitingPods::one(class, candidate);
         let found = match context.topology.of_class[class].is_zonal() {
             false => assign::assign(context, waiting, room, Some(pool)).map(|(_, item)| item),
@@ -289,6 +330,11 @@ impl<'c, 'a> Fleet<'c, 'a> {
             count += 1;
         }
         (count >= least).then_some(kept)
+    }
+
+    /// The pool of a new node, as its index in the problem.
+    pub fn pool_of(&self, launch: &TrialNode) -> usize {
+        self.context.pools[launch.planned.pool].index
     }
 
     pub fn may_be_spot(&self, launch: &TrialNode) -> bool {

@@ -243,7 +243,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         found.is_some()
     }
 
-    /// The offering bits of new nodes: reserved capacity is left to pods that wait.
+    /// The offering bits of new nodes that are bought.
     fn open(&self) -> Mask {
         self.context.offers.all() & !self.context.offers.reserved
     }

@@ -133,6 +133,12 @@ impl PlannedClaim {
         let sum: f64 = self.options.iter().map(|option| option.price).sum();
         if self.options.is_empty() { 0.0 } else { sum / float_of_count(self.options.len()) }
     }
+
+    /// Ids of the capacity reservations of which it holds an instance; none if it is bought.
+    pub fn reservations(&self) -> impl Iterator<Item = &str> {
+        let pins = self.requirements.iter().filter(|one| one.key == crate::labels::CAPACITY_RESERVATION_ID);
+        pins.flat_map(|pin| &pin.values).map(String::as_str)
+    }
 }
 
 /// An instance type that a node may be.

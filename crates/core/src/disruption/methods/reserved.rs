@@ -1,0 +1,134 @@
+//! Moves into capacity reservations: what is paid for and stands empty takes the pods of nodes that are bought, in pools of any
+//! policy but node groups.
+//!
+//! A reserved instance costs nothing at the margin, so a command saves all that its nodes cost. It takes one free instance of one
+//! reservation. The nodes that save the most for what they disturb come first, as many as fill it; pods that it has no room for
+//! go to other nodes that are worth their price.
+
+use std::collections::BTreeSet;
+
+use super::budget::Allowance;
+use super::command::ConsolidationCommand;
+use super::delete::receivers;
+use super::pass::Pass;
+use super::{Method, RemovalReason, balanced};
+use crate::labels;
+use crate::pack::fleet::Fleet;
+use crate::pack::fleet::launch::{Bound, FreeSlot, TrialNode};
+use crate::pack::model::ids::NodeId;
+use crate::problem::Policy;
+
+/// Moves nodes that are bought into free instances of capacity reservations.
+pub(super) struct Reserved;
+
+/// Number of nodes that one pass tries to move at most: each is a trial with all rules.
+const MOST_TRIALS: usize = 2000;
+
+impl Method for Reserved {
+    fn name(&self) -> &'static str {
+        "reserved"
+    }
+
+    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand> {
+        let slots = pass.fleet.free_slots(&pass.reserved_taken);
+        let candidates = if slots.is_empty() { vec![] } else { bought(pass) };
+        if candidates.is_empty() {
+            return None;
+        }
+        let stay: Vec<NodeId> = {
+            let all: BTreeSet<NodeId> = candidates.iter().copied().collect();
+            receivers(pass, true).into_iter().filter(|node| !all.contains(node)).collect()
+        };
+        let mut best: Option<ConsolidationCommand> = None;
+        let mut trials = MOST_TRIALS;
+        for slot in &slots {
+            let found = self.attempt(pass, slot, (&candidates, &stay), &mut trials);
+            let better = |found: &ConsolidationCommand| best.as_ref().is_none_or(|best| found.saving() > best.saving());
+            best = found.filter(better).or(best);
+        }
+        best
+    }
+}
+
+impl Reserved {
+    /// Fills one instance of a reservation; its changes are undone.
+    fn attempt(
+        &self,
+        pass: &mut Pass<'_, '_, '_>,
+        slot: &FreeSlot,
+        (candidates, stay): (&[NodeId], &[NodeId]),
+        trials: &mut usize,
+    ) -> Option<ConsolidationCommand> {
+        let mut launch = pass.fleet.launch_reserved(slot)?;
+        let start = pass.fleet.mark();
+        let taken = fill(pass, &mut launch, (candidates, stay), trials);
+        let price: f64 = taken.iter().map(|node| pass.nodes[*node].price).sum();
+        let bound = Bound { price, spot: true, types: None };
+        // Without a pod on it, it is a deletion, which is another method's.
+        let claim = Some(&launch).filter(|launch| !launch.pods.is_empty());
+        let claim = claim.and_then(|launch| pass.fleet.claim(launch, bound));
+        let command = claim.map(|claim| pass.command(RemovalReason::Underutilized, self.name(), taken, vec![claim]));
+        pass.fleet.abandon(&mut launch);
+        pass.fleet.rollback(start);
+        command.filter(|command| balanced::approves(pass, command))
+    }
+}
+
+/// Nodes that cost something and may go, in order.
+fn bought(pass: &Pass<'_, '_, '_>) -> Vec<NodeId> {
+    let mut all = pass.candidates(|policy| policy != Policy::NodeGroups);
+    all.retain(|node| {
+        let capacity_type = pass.fleet.nodes[*node].node().labels.get(labels::CAPACITY_TYPE);
+        let reserved = capacity_type.is_some_and(|kind| kind == labels::RESERVED);
+        let state = pass.cluster.nodes.get(node.index());
+        !reserved && pass.nodes[*node].price > 0.0 && state.is_some_and(|state| !state.reserved_lately)
+    });
+    all
+}
+
+/// Takes candidates as long as their pods have places on the new node or on those that stay.
+fn fill(
+    pass: &mut Pass<'_, '_, '_>,
+    launch: &mut TrialNode,
+    (candidates, stay): (&[NodeId], &[NodeId]),
+    trials: &mut usize,
+) -> Vec<NodeId> {
+    let mut allowance = Allowance::left_in(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
+    let pool = pass.fleet.pool_of(launch);
+    let mut taken = Vec::new();
+    for node in candidates {
+        if allowance.is_spent() || *trials == 0 {
+            break;
+        }
+        // Pods of a pool that comes first stay with it, as packing would have them.
+        let weight = |pool: usize| pass.cluster.problem.node_pools[pool].weight;
+        if pass.nodes[*node].pool.is_none_or(|own| weight(own) > weight(pool)) {
+            continue;
+        }
+        let mut after = allowance.clone();
+        if let Err(why) = after.take_node(pass, *node) {
+            pass.bar(*node, why);
+            continue;
+        }
+        *trials -= 1;
+        if take_away(pass, launch, *node, stay) {
+            taken.push(*node);
+            allowance = after;
+        }
+    }
+    taken
+}
+
+/// Takes one candidate away, its pods onto the new node or to others; true if all have a place. Changes nothing where not.
+fn take_away(pass: &mut Pass<'_, '_, '_>, launch: &mut TrialNode, node: NodeId, stay: &[NodeId]) -> bool {
+    let (mark, saved) = (pass.fleet.mark(), Fleet::saved(launch));
+    pass.fleet.clear(node);
+    for pod in pass.fleet.nodes[node].pods.clone() {
+        if !pass.fleet.load(launch, pod) && !pass.fleet.put(pod, stay) {
+            pass.fleet.unload(launch, saved);
+            pass.fleet.rollback(mark);
+            return false;
+        }
+    }
+    true
+}

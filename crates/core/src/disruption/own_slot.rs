@@ -1,0 +1,246 @@
+//! Terminate first: a node whose only place is its own instance of a capacity reservation, which is full. Nothing can be added
+//! before it goes, so it is drained and ended, and its successor is ordered when EC2 counts the instance as free again.
+//!
+//! ```text
+//! no place by packing ──► own_slot ──► ended first ──► its instance is gone ──► a successor is Initialized, its pods Ready ──► next
+//!                            │ anything else fits, or may               └──► somebody else has the instance: said at the pool,
+//!                            └──► it stays                                   and no other node of the pool is ended first
+//! ```
+//!
+//! A launch that failed never leads here: what EC2 refuses for now counts as a place. [`own_slot`] asks for a node, whatever
+//! the reason for which it is to go; [`OwnSlots`] lets one node of a pool go at a time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dovetail_api::names::labels::{CAPACITY_RESERVATION_ID, CAPACITY_TYPE, RESERVED};
+use jiff::{SignedDuration, Timestamp};
+
+use super::look::{DisruptedClaim, Look, OffersByClass};
+use super::machines::NodeAndClaim;
+use crate::Offering;
+use crate::clock::later;
+use crate::cluster_state::{ClaimEntry, PlanningInput, PodEntry, Snapshot};
+use crate::lifecycle::ClaimStage;
+use crate::pack::{Options, solve};
+use crate::problem::Problem;
+
+/// Time from an instance's end after which its place in the reservation counts as lost: EC2's count is read at once, and once
+/// more ten seconds later.
+const LOST_AFTER: SignedDuration = SignedDuration::from_secs(60);
+/// Time from an instance's end in which its pods show that they wait.
+const SETTLED: SignedDuration = SignedDuration::from_secs(30);
+/// Time until the next look while a successor is awaited.
+const AGAIN: SignedDuration = SignedDuration::from_secs(5);
+
+/// A node that is ended before its successor stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedFirst {
+    pub disrupted: DisruptedClaim,
+    /// Id of the capacity reservation that its successor comes from.
+    pub reservation: String,
+}
+
+/// An instance of a reservation that a node has given up and somebody else has taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostSlot {
+    /// The pool's name.
+    pub pool: String,
+    /// The pool's uid: another pool may have had the name before.
+    pub uid: String,
+    /// The Node that was ended.
+    pub node: String,
+    pub reservation: String,
+    /// True if it has not been reported yet.
+    pub news: bool,
+}
+
+/// A node that was ended first and whose successor does not stand yet.
+#[derive(Clone, Debug)]
+struct Ending {
+    ended: EndedFirst,
+    begun: Timestamp,
+    /// Time since when its claim is gone.
+    gone: Option<Timestamp>,
+    lost: bool,
+}
+
+/// Nodes that were ended first in this term, by pool: one at a time.
+#[derive(Clone, Debug, Default)]
+pub struct OwnSlots {
+    endings: BTreeMap<String, Ending>,
+}
+
+/// The reservation, by id, whose full count only this node's end lowers, where its pods have no other place. `None` where they
+/// have or may have one, or would not come back to it.
+pub(super) fn own_slot(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, input: &PlanningInput) -> Option<String> {
+    let label = |key: &str| machine.node.labels.get(key).map(String::as_str);
+    let own = label(CAPACITY_RESERVATION_ID).filter(|_| label(CAPACITY_TYPE) == Some(RESERVED))?;
+    let pods = machine.load?.pods.values().filter(|pod| pod.is_active() && pod.reschedulable());
+    let pods: Vec<&Arc<PodEntry>> = pods.collect();
+    let failed = !snapshot.closed_pools.is_empty() || pods.iter().any(|pod| is_sold_out(pod, snapshot));
+    if pods.is_empty() || failed {
+        return None;
+    }
+    let mut problem = Arc::unwrap_or_clone(snapshot.planning_for(input, &pods).problem);
+    problem.existing_nodes.retain(|node| node.name != machine.node.name);
+    let all = problem.instance_types.iter().flat_map(|one| &one.offerings);
+    let mut of_own = all.filter(|one| one.reservation() == Some(own)).peekable();
+    if of_own.peek().is_none() || !of_own.all(is_used_up) {
+        return None;
+    }
+    let elsewhere = with_offerings(problem.clone(), |one| one.available |= !is_used_up(one));
+    if all_fit(&elsewhere) {
+        return None;
+    }
+    let freed = with_offerings(problem, |one| {
+        if one.reservation() == Some(own) {
+            (one.available, one.reservation_capacity) = (true, Some(1));
+        }
+    });
+    all_fit(&freed).then(|| own.to_owned())
+}
+
+/// True if it is of a reservation of which nothing is left.
+fn is_used_up(one: &Offering) -> bool {
+    one.reservation().is_some() && one.reservation_capacity == Some(0)
+}
+
+fn is_sold_out(pod: &PodEntry, snapshot: &Snapshot) -> bool {
+    snapshot.sold_out.contains_key(&pod.pod.uid)
+}
+
+fn with_offerings(mut problem: Problem, change: impl Fn(&mut Offering)) -> Problem {
+    for one in &mut problem.instance_types {
+        Arc::make_mut(one).offerings.iter_mut().for_each(&change);
+    }
+    problem
+}
+
+fn all_fit(problem: &Problem) -> bool {
+    solve(problem, &Options::default()).unscheduled.is_empty()
+}
+
+impl OwnSlots {
+    /// Notes that a node is ended first; true if that is new.
+    pub fn begin(&mut self, ended: &EndedFirst, now: Timestamp) -> bool {
+        let known = self.endings.get(&ended.disrupted.pool);
+        let news = known.is_none_or(|known| known.ended.disrupted.uid != ended.disrupted.uid);
+        if news {
+            let ending = Ending { ended: ended.clone(), begun: now, gone: None, lost: false };
+            self.endings.insert(ended.disrupted.pool.clone(), ending);
+        }
+        news
+    }
+
+    /// Notes that a node stays after all.
+    pub fn forget(&mut self, uid: &str) {
+        self.endings.retain(|_, one| one.ended.disrupted.uid != uid);
+    }
+
+    /// The Node of a pool that was ended first and whose successor does not stand yet, but for this claim's.
+    pub fn other_than(&self, pool: &str, uid: &str) -> Option<&str> {
+        let ending = self.endings.get(pool).filter(|one| one.ended.disrupted.uid != uid);
+        ending.map(|one| one.ended.disrupted.node.as_str())
+    }
+
+    /// Reservations, by id, of which an instance is kept for a successor.
+    pub fn kept(&self) -> impl Iterator<Item = &str> {
+        self.endings.values().map(|one| one.ended.reservation.as_str())
+    }
+
+    /// Goes on with what is under way; returns the places that are lost.
+    fn follow(&mut self, snapshot: &Snapshot, offers: &OffersByClass, now: Timestamp) -> Vec<LostSlot> {
+        let mut lost = Vec::new();
+        self.endings.retain(|pool, ending| {
+            let Some(of_pool) = snapshot.pools.get(pool) else { return false };
+            match ending.state(snapshot, offers, now) {
+                State::Over => return false,
+                State::UnderWay => {}
+                State::Lost => {
+                    let news = !std::mem::replace(&mut ending.lost, true);
+                    let (node, reservation) = (ending.ended.disrupted.node.clone(), ending.ended.reservation.clone());
+                    let uid = of_pool.metadata.uid.clone().unwrap_or_default();
+                    lost.push(LostSlot { pool: pool.clone(), uid, node, reservation, news });
+                }
+            }
+            true
+        });
+        lost
+    }
+}
+
+enum State {
+    UnderWay,
+    /// A successor stands, or no pod waits for one.
+    Over,
+    /// Pods wait, and nothing is left of the reservation.
+    Lost,
+}
+
+impl Ending {
+    fn state(&mut self, snapshot: &Snapshot, offers: &OffersByClass, now: Timestamp) -> State {
+        let DisruptedClaim { claim, uid, pool, .. } = &self.ended.disrupted;
+        if snapshot.claims.get(claim).is_some_and(|entry| entry.facts.uid == *uid) {
+            return State::UnderWay;
+        }
+        let gone = *self.gone.get_or_insert(now);
+        let since = later(self.begun, -SignedDuration::from_secs(1));
+        let is_successor = |entry: &&Arc<ClaimEntry>| {
+            let facts = &entry.facts;
+            facts.pool == *pool
+                && facts.created.is_some_and(|created| created >= since)
+                && is_in(entry, &self.ended.reservation)
+        };
+        let mut successors = snapshot.claims.values().filter(is_successor).peekable();
+        let any = successors.peek().is_some();
+        if successors.any(|entry| serves(entry, snapshot)) {
+            return State::Over;
+        }
+        let waiting = any || snapshot.pods.values().any(|pod| pod.waits_for_node());
+        match now.duration_since(gone) {
+            since if !waiting && since >= SETTLED => State::Over,
+            since if !any && since >= LOST_AFTER && is_full(&self.ended.reservation, offers) => State::Lost,
+            _ => State::UnderWay,
+        }
+    }
+}
+
+/// True if a claim has an instance of a reservation, or is to get one.
+fn is_in(entry: &ClaimEntry, reservation: &str) -> bool {
+    let own = entry.claim.metadata.labels.as_ref().and_then(|own| own.get(CAPACITY_RESERVATION_ID));
+    let pins = entry.claim.spec.requirements.iter().filter(|one| one.key == CAPACITY_RESERVATION_ID);
+    own.is_some_and(|own| own == reservation) || pins.flat_map(|pin| &pin.values).any(|id| id == reservation)
+}
+
+/// True if a claim's Node is ready for pods, and those on it are Ready.
+fn serves(entry: &ClaimEntry, snapshot: &Snapshot) -> bool {
+    let pods = snapshot.loads.get(&entry.facts.node).into_iter().flat_map(|load| load.pods.values());
+    let mut own = pods.filter(|pod| pod.is_active() && pod.reschedulable()).peekable();
+    entry.facts.stage == Some(ClaimStage::Initialized) && own.peek().is_some() && own.all(|pod| pod.ready)
+}
+
+/// True if nothing is left of a reservation by EC2's last count.
+fn is_full(reservation: &str, offers: &OffersByClass) -> bool {
+    let all = offers.values().flat_map(|types| types.iter()).flat_map(|one| &one.offerings);
+    let mut own = all.filter(|one| one.reservation() == Some(reservation));
+    own.all(|one| one.reservation_capacity == Some(0))
+}
+
+impl Look<'_> {
+    /// Goes on with nodes that were ended first.
+    pub(super) fn follow_ended_first(&mut self) {
+        let lost = self.memory.own_slots.follow(self.snapshot, self.offers, self.now);
+        self.out.drift.lost.extend(lost);
+        if self.memory.own_slots.kept().next().is_some() {
+            self.look_again(Some(later(self.now, AGAIN)));
+        }
+    }
+
+    /// The reservation whose instance a node has to give up first ([`own_slot`]).
+    pub(super) fn own_slot(&self, machine: &NodeAndClaim<'_>) -> Option<String> {
+        let known = self.memory.planning.clone();
+        let input = PlanningInput { instance_types: self.offers.clone(), now: self.moment, only: None, ..known };
+        own_slot(machine, self.snapshot, &input)
+    }
+}

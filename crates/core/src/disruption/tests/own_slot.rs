@@ -1,0 +1,203 @@
+//! Nodes whose only place is their own instance of a capacity reservation.
+
+use super::drift::Drifting;
+use super::*;
+use crate::cluster_state::ClaimEntry;
+use crate::disruption::drift::InstanceNetwork;
+use crate::instance_type::InstanceType;
+
+const ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
+
+/// The type of the nodes: with `left` instances of the reservation `cr-1`, and on demand where that is said, true if EC2 has it.
+fn offers(left: u32, on_demand: Option<bool>) -> OffersByClass {
+    let mut offerings = vec![json!({"zone": "a", "capacityType": "reserved", "price": 1e-8, "available": left > 0,
+        "reservationCapacity": left, "requirements": [{"key": ID, "operator": "In", "values": ["cr-1"]}]})];
+    offerings.extend(
+        on_demand
+            .map(|available| json!({"zone": "a", "capacityType": "on-demand", "price": 0.1, "available": available})),
+    );
+    let one: InstanceType = serde_json::from_value(json!({"name": "m5.large",
+        "capacity": {"cpu": "2", "memory": "8Gi", "pods": "29"}, "offerings": offerings,
+        "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]}]}))
+    .unwrap();
+    [("default".to_owned(), Arc::new(vec![Arc::new(one)]))].into()
+}
+
+/// Reserved nodes with a pod each, which have drifted, of a pool of these capacity types without a limit to its disruptions.
+struct Rotation {
+    all: Drifting,
+    offers: OffersByClass,
+}
+
+impl Rotation {
+    fn new(capacity_types: &[&str], names: &[&str], offers: OffersByClass) -> Self {
+        let mut all = Drifting::new(json!({"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]}));
+        all.change_pool(|pool| {
+            pool["spec"]["template"]["spec"]["requirements"] =
+                json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": capacity_types}]);
+            pool["status"] = json!({"conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": "",
+                "lastTransitionTime": at(0.0)}]});
+        });
+        all.change_class(|class| {
+            class["status"]["capacityReservations"] = json!([{"id": "cr-1", "instanceType": "m5.large",
+                "availabilityZone": "a", "ownerID": "1", "instanceMatchCriteria": "targeted"}]);
+        });
+        let mut rotation = Self { all, offers };
+        for name in names {
+            rotation.node(name, 0.0);
+            rotation.all.world.asking(&format!("pod-{name}"), name, 1500, |_| ());
+        }
+        rotation.all.change_pool(|pool| pool["spec"]["template"]["metadata"] = json!({"labels": {"release": "two"}}));
+        rotation.act(1.0);
+        rotation
+    }
+
+    fn node(&mut self, name: &str, created: f64) {
+        let hashes = self.all.hashes();
+        self.all.world.machine(name, |claim, node| {
+            let labels = &mut node["metadata"]["labels"];
+            labels["karpenter.sh/capacity-type"] = json!("reserved");
+            labels[ID] = json!("cr-1");
+            labels["karpenter.sh/registered"] = json!("true");
+            labels["karpenter.sh/initialized"] = json!("true");
+            claim["metadata"]["creationTimestamp"] = json!(at(created));
+            claim["metadata"]["annotations"] = hashes;
+            claim["metadata"]["labels"] = labels.clone();
+            claim["status"]["imageID"] = json!("ami-1");
+            claim["status"]["providerID"] = json!(format!("aws:///a/i-{name}"));
+            node["spec"]["providerID"] = json!(format!("aws:///a/i-{name}"));
+        });
+        let security_groups = ["sg-1".to_owned(), "sg-2".to_owned()].into();
+        let network = InstanceNetwork { subnet: "subnet-1".into(), security_groups };
+        self.all.networks.insert(format!("i-{name}"), network);
+        self.all.hear();
+    }
+
+    /// A look whose orders are carried out: conditions are written, nodes marked and unmarked.
+    fn act(&mut self, seconds: f64) -> DisruptionDecision {
+        let world = &mut self.all.world;
+        world.seconds = seconds;
+        let now = Moment { monotonic: Duration::from_secs_f64(seconds), wall: at(seconds) };
+        let decision = decide_disruption(&world.state.snapshot(), &self.offers, &mut world.memory, now);
+        for mark in &decision.drift.marks {
+            let mut claim = mark.on(&world.state.snapshot().claims[&mark.claim].claim.clone(), at(seconds));
+            claim.metadata.resource_version = Some(world.next().to_string());
+            world.state.apply_claim(Arc::new(claim));
+        }
+        let begin: Vec<String> = decision.drift.begin.iter().map(|disrupted| disrupted.claim.clone()).collect();
+        let stay: Vec<String> = decision.drift.stay.iter().map(|one| one.disrupted.claim.clone()).collect();
+        world.state.mark_deleting(begin.iter().map(String::as_str), true);
+        world.state.mark_deleting(stay.iter().map(String::as_str), false);
+        decision
+    }
+
+    /// Looks every second until something is ended, or as long as given.
+    fn until_gone(&mut self, from: u32, to: u32) -> Option<(u32, DisruptionDecision)> {
+        (from..to).map(|second| (second, self.act(f64::from(second)))).find(|(_, decision)| !gone(decision).is_empty())
+    }
+
+    /// A node is gone with its claim, and its pod waits.
+    fn end(&mut self, name: &str) {
+        let state = &mut self.all.world.state;
+        state.delete_node(name, None);
+        state.delete_claim(&format!("claim-{name}"), None);
+        self.all.world.gone(&format!("pod-{name}"));
+        self.waits(&format!("again-{name}"));
+    }
+
+    fn waits(&mut self, name: &str) {
+        self.all.world.asking(name, "", 1500, |pod| {
+            pod["status"] = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+                "reason": "Unschedulable", "message": "", "lastTransitionTime": at(0.0)}]});
+        });
+    }
+
+    fn claim(&self, name: &str) -> Arc<ClaimEntry> {
+        self.all.world.state.snapshot().claims[&format!("claim-{name}")].clone()
+    }
+}
+
+#[test]
+fn nodes_give_up_their_own_instances_one_at_a_time() {
+    let mut rotation = Rotation::new(&["reserved"], &["a", "b"], offers(0, None));
+    let (second, decision) = rotation.until_gone(2, 60).unwrap();
+    assert!(second >= 30, "packing had half a minute: {second}");
+    assert_eq!((gone(&decision), decision.removals[0].cause), (vec!["a"], DisruptionCause::Drifted));
+    let first = &decision.drift.first;
+    assert_eq!((first.len(), first[0].reservation.as_str()), (1, "cr-1"));
+    assert_eq!(rotation.all.world.memory.kept_slots(), ["cr-1"]);
+    assert_eq!(rotation.until_gone(second + 1, 400).map(|(_, decision)| gone(&decision).join("")), Some("a".into()));
+    rotation.end("a");
+    rotation.offers = offers(1, None);
+    assert!(rotation.until_gone(401, 500).is_none(), "its successor does not stand yet");
+    rotation.node("successor", 450.0);
+    rotation.offers = offers(0, None);
+    rotation.all.world.gone("again-a");
+    rotation.all.world.asking("pod-successor", "successor", 1500, |_| ());
+    assert!(rotation.until_gone(501, 560).is_none(), "its pods are not Ready");
+    rotation.all.world.asking("pod-successor", "successor", 1500, |pod| {
+        pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True", "lastTransitionTime": at(560.0)}]);
+    });
+    let (_, decision) = rotation.until_gone(561, 700).unwrap();
+    assert_eq!((gone(&decision), decision.drift.first.len()), (vec!["b"], 1));
+    assert!(!rotation.claim("b").facts.deleting);
+}
+
+#[test]
+fn what_ec2_refuses_for_now_counts_as_a_place() {
+    for kind in [Some(true), Some(false)] {
+        let mut rotation = Rotation::new(&["reserved", "on-demand"], &["a"], offers(0, kind));
+        assert!(rotation.until_gone(2, 700).is_none(), "{kind:?}");
+    }
+    // Nothing of it is offered in this zone at all.
+    let mut rotation = Rotation::new(&["reserved", "on-demand"], &["a"], offers(0, None));
+    assert!(rotation.until_gone(2, 60).is_some());
+}
+
+#[test]
+fn a_reservation_with_a_free_instance_is_no_reason_to_go_first() {
+    let mut rotation = Rotation::new(&["reserved"], &["a"], offers(1, None));
+    assert!(rotation.until_gone(2, 700).is_none());
+}
+
+#[test]
+fn pods_that_would_not_come_back_keep_their_node() {
+    // The pool does not allow reserved capacity any more, and nothing else is offered.
+    let mut rotation = Rotation::new(&["spot"], &["a"], offers(0, None));
+    assert!(rotation.until_gone(2, 700).is_none());
+}
+
+#[test]
+fn launches_that_failed_do_not_end_a_node_first() {
+    let mut rotation = Rotation::new(&["reserved"], &["a"], offers(0, None));
+    rotation.all.world.waits_after_a_refusal();
+    assert!(rotation.until_gone(2, 60).is_none());
+}
+
+impl World {
+    /// EC2 had nothing for a claim on which the pod of node `a` was expected.
+    fn waits_after_a_refusal(&mut self) {
+        let target = NominationTarget::Claim("claim-refused".into());
+        self.state.mark_deleting(std::iter::once("claim-a"), true);
+        self.state.nominate(["uid-pod-a"], &target, Duration::from_secs(1000));
+        self.state.sold_out("claim-refused", Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn a_lost_instance_is_told_and_ends_nobody_else() {
+    let mut rotation = Rotation::new(&["reserved"], &["a", "b"], offers(0, None));
+    let (second, _) = rotation.until_gone(2, 60).unwrap();
+    rotation.end("a");
+    let from = f64::from(second);
+    assert_eq!(rotation.act(from + 1.0).drift.lost, []);
+    assert_eq!(rotation.act(from + 60.0).drift.lost, []);
+    let lost = rotation.act(from + 62.0).drift.lost;
+    assert_eq!((lost[0].pool.as_str(), lost[0].node.as_str(), lost[0].news), ("default", "a", true));
+    assert!(!rotation.act(from + 70.0).drift.lost[0].news, "it is news once");
+    assert!(rotation.until_gone(second + 71, second + 2000).is_none());
+    // The pod that has waited is gone: nobody is down any more.
+    rotation.all.world.gone("again-a");
+    let (_, decision) = rotation.until_gone(second + 2000, second + 6000).unwrap();
+    assert_eq!(gone(&decision), ["b"]);
+}

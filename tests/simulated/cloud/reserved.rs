@@ -1,0 +1,246 @@
+//! Capacity reservations, played through: what is paid for is used, and where nothing can be added, a node gives up its own
+//! instance before its successor is launched.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::common::{arg, scratch, write};
+use crate::played::{Played, at, manifests, play_over, play_with};
+
+const SELECTS: &str = "  capacityReservationSelectorTerms: [{tags: {team: web}}]\n";
+const ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
+const MINUTE: f64 = 60.0;
+
+/// So many pods, each on a node of its own, of a pool of these capacity types; its class selects reservations or does not.
+fn workload(pods: u32, capacity_types: &str, selects: bool) -> String {
+    let class = format!("  role: KarpenterNodeRole-demo\n{}", if selects { SELECTS } else { "" });
+    manifests(pods)
+        .replace("  role: KarpenterNodeRole-demo\n", &class)
+        .replace("values: [on-demand]", &format!("values: [{capacity_types}]"))
+        .replace("[m5.large, m6i.large]", "[m5.large]")
+}
+
+/// The same, whose pool consolidates.
+fn consolidating(pods: u32, capacity_types: &str, selects: bool) -> String {
+    workload(pods, capacity_types, selects)
+        .replace("consolidationPolicy: WhenEmpty, consolidateAfter: Never", "consolidateAfter: 30s")
+}
+
+/// The same with another label in the pool's template, by which all nodes drift.
+fn relabelled(manifests: &str) -> String {
+    manifests.replace(
+        "  template:\n    spec:\n      expireAfter",
+        "  template:\n    metadata: {labels: {release: two}}\n    spec:\n      expireAfter",
+    )
+}
+
+fn with_budget(manifests: &str, unavailable: u32) -> String {
+    format!(
+        "{manifests}---\napiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {{name: web, namespace: default}}\nspec: {{maxUnavailable: {unavailable}, selector: {{matchLabels: {{app: web}}}}}}\n"
+    )
+}
+
+/// Reservations of the class's team: id, last letter of the zone, instances.
+fn reservations(all: &[(&str, &str, u32)]) -> String {
+    let one = |(id, zone, count): &(&str, &str, u32)| {
+        format!(
+            "  - {{id: {id}, instanceType: m5.large, zone: ca-west-1{zone}, count: {count}, tags: {{team: web}}}}\n"
+        )
+    };
+    format!("capacityReservations:\n{}", all.iter().map(one).collect::<String>())
+}
+
+fn nodes(played: &Played) -> &Vec<Value> {
+    played.report["nodes"].as_array().unwrap()
+}
+
+/// Number of nodes at the end of each reservation; of those that are bought under an empty id.
+fn in_reservations(played: &Played) -> BTreeMap<&str, usize> {
+    let mut all = BTreeMap::new();
+    for node in nodes(played) {
+        let id = node["labels"][ID].as_str().unwrap_or("");
+        assert_eq!(id.is_empty(), node["capacityType"] != "reserved", "{node}");
+        *all.entry(id).or_default() += 1;
+    }
+    all
+}
+
+/// The least number of Ready pods of the workload after that time.
+fn least_ready(played: &Played, after: f64) -> usize {
+    let (mut ready, mut least) = (BTreeSet::new(), usize::MAX);
+    for event in played.seen("pod", &[]) {
+        if at(event) > after {
+            least = least.min(ready.len());
+        }
+        let uid = event["uid"].as_str().unwrap();
+        match event["change"].as_str().unwrap() {
+            "ready" => _ = ready.insert(uid),
+            "not-ready" | "deleting" | "deleted" | "lost" | "failed" => _ = ready.remove(uid),
+            _ => {}
+        }
+    }
+    least.min(ready.len())
+}
+
+fn all_of_release_two(played: &Played) {
+    for node in nodes(played) {
+        assert_eq!(node["labels"]["release"], "two", "{node}");
+    }
+}
+
+fn never_refused(played: &Played) {
+    let refused = played.events.iter().filter(|event| event.to_string().contains("ReservationCapacityExceeded"));
+    assert_eq!(refused.count(), 0, "{}: more was asked for than there is", played.name);
+}
+
+/// Plays manifests, and others that are applied after five minutes.
+fn changed(name: &str, before: &str, after: &str, scenario: &str) -> Played {
+    write(&format!("{name}/after.yaml"), after);
+    play_over(name, before, &format!("{scenario}steps:\n  - {{at: 5m, apply: [after.yaml]}}\nuntil: 2h\n"))
+}
+
+#[test]
+fn class_that_selects_a_reservation_later_uses_it() {
+    for (kind, pods) in [("on-demand", 1), ("on-demand", 2), ("spot", 2), ("on-demand", 5)] {
+        let types = format!("reserved, {kind}");
+        let (before, after) = (consolidating(pods, &types, false), consolidating(pods, &types, true));
+        let name = format!("reserved-later-{kind}-{pods}");
+        let played = changed(&name, &before, &after, &reservations(&[("cr-1", "a", pods)]));
+        played.came_out_well();
+        never_refused(&played);
+        let count = usize::try_from(pods).unwrap();
+        assert_eq!(in_reservations(&played), BTreeMap::from([("cr-1", count)]), "{name}");
+        assert!(least_ready(&played, 5.0 * MINUTE) >= count - 1, "{name}");
+        // Each node is moved once, and no successor after it.
+        assert_eq!((played.number("launched"), played.removed().len()), (2 * u64::from(pods), count), "{name}");
+    }
+}
+
+#[test]
+fn reservations_in_several_zones_are_filled_and_no_further() {
+    let (before, after) =
+        (consolidating(5, "reserved, on-demand", false), consolidating(5, "reserved, on-demand", true));
+    let all = [("cr-1", "a", 1), ("cr-2", "b", 2), ("cr-3", "b", 1)];
+    let played = changed("reserved-zones", &with_budget(&before, 1), &with_budget(&after, 1), &reservations(&all));
+    played.came_out_well();
+    never_refused(&played);
+    assert_eq!(in_reservations(&played), BTreeMap::from([("", 1), ("cr-1", 1), ("cr-2", 2), ("cr-3", 1)]));
+    assert_eq!(played.number("launched"), 9, "the node without a place in any stays where it is");
+    assert!(least_ready(&played, 5.0 * MINUTE) >= 4);
+}
+
+#[test]
+fn nodes_of_reservations_count_as_paid_for() {
+    let name = "reserved-paid";
+    write(&format!("{name}/workload.yaml"), &workload(3, "reserved, on-demand", true));
+    let scenario = format!(
+        "region: ca-west-1\nseed: 1\napply: [workload.yaml]\n{}until: 10m\n",
+        reservations(&[("cr-1", "a", 2)])
+    );
+    let metrics = scratch(&format!("{name}.txt"));
+    let path = write(&format!("{name}/scenario.yaml"), &scenario);
+    let played = play_with(name, &path, &["--metrics", arg(&metrics)], &[0]);
+    assert_eq!(in_reservations(&played), BTreeMap::from([("", 1), ("cr-1", 2)]));
+    let text = std::fs::read_to_string(&metrics).unwrap();
+    let sum = |metric: &str| -> f64 {
+        let lines = text.lines().filter(|line| line.starts_with(&format!("{metric}{{")));
+        lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum()
+    };
+    let [cost, demand, paid] =
+        ["", "_on_demand", "_paid_for"].map(|of| sum(&format!("dovetail_cost{of}_dollars_per_hour")));
+    assert!(
+        cost > 0.05 && (demand - 3.0 * cost).abs() < 1e-9 && (paid - 2.0 * cost).abs() < 1e-9,
+        "{cost} {demand} {paid}"
+    );
+}
+
+#[test]
+fn drifted_nodes_give_up_own_slots_where_nothing_can_be_added() {
+    for count in [1_u32, 2, 5] {
+        let before = with_budget(&workload(count, "reserved", true), 1);
+        let name = format!("reserved-own-{count}");
+        let played = changed(&name, &before, &relabelled(&before), &reservations(&[("cr-1", "a", count)]));
+        played.came_out_well();
+        all_of_release_two(&played);
+        let all = usize::try_from(count).unwrap();
+        assert_eq!(in_reservations(&played), BTreeMap::from([("cr-1", all)]), "{name}");
+        assert_eq!((played.number("launched"), played.removed().len()), (2 * u64::from(count), all), "{name}");
+        assert_eq!(played.log_events("terminating_first").len(), all, "{name}");
+        assert!(played.events_of("TerminatingFirst") >= all, "{name}");
+        assert!(least_ready(&played, 5.0 * MINUTE) >= all - 1, "{name}: one pod is down at a time");
+    }
+}
+
+#[test]
+fn own_instances_are_given_up_in_each_of_several_reservations() {
+    let before = workload(4, "reserved", true);
+    let all = [("cr-1", "a", 1), ("cr-2", "b", 2), ("cr-3", "c", 1)];
+    let played = changed("reserved-own-zones", &before, &relabelled(&before), &reservations(&all));
+    played.came_out_well();
+    all_of_release_two(&played);
+    assert_eq!(in_reservations(&played), BTreeMap::from([("cr-1", 1), ("cr-2", 2), ("cr-3", 1)]));
+    assert!(least_ready(&played, 5.0 * MINUTE) >= 3, "one pod is down at a time");
+}
+
+#[test]
+fn pods_that_demand_reserved_capacity_are_rotated_in_place() {
+    let demand = "      terminationGracePeriodSeconds: 1\n      nodeSelector: {karpenter.sh/capacity-type: reserved}\n";
+    let before = workload(2, "reserved, on-demand", true).replace("      terminationGracePeriodSeconds: 1\n", demand);
+    let played = changed("reserved-demand", &before, &relabelled(&before), &reservations(&[("cr-1", "a", 2)]));
+    played.came_out_well();
+    all_of_release_two(&played);
+    assert_eq!(in_reservations(&played), BTreeMap::from([("cr-1", 2)]));
+    assert_eq!(played.log_events("terminating_first").len(), 2);
+    assert!(least_ready(&played, 5.0 * MINUTE) >= 1);
+}
+
+#[test]
+fn replacements_on_demand_come_first_and_come_back_later() {
+    for count in [1_u32, 2] {
+        let before = consolidating(count, "reserved, on-demand", true);
+        let name = format!("reserved-both-{count}");
+        let played = changed(&name, &before, &relabelled(&before), &reservations(&[("cr-1", "a", count)]));
+        played.came_out_well();
+        all_of_release_two(&played);
+        never_refused(&played);
+        let all = usize::try_from(count).unwrap();
+        assert_eq!(in_reservations(&played), BTreeMap::from([("cr-1", all)]), "{name}");
+        assert!(played.log_events("terminating_first").is_empty(), "{name}: places came first");
+    }
+}
+
+#[test]
+fn budget_that_allows_nobody_to_go_keeps_drifted_nodes_in_place() {
+    let before = with_budget(&workload(2, "reserved", true), 0);
+    let played = changed("reserved-own-held", &before, &relabelled(&before), &reservations(&[("cr-1", "a", 2)]));
+    played.came_out_well();
+    assert_eq!((played.removed().len(), played.log_events("terminating_first").len()), (0, 0));
+}
+
+#[test]
+fn instance_that_somebody_else_takes_is_told_and_nobody_follows() {
+    let before = workload(2, "reserved", true);
+    write("reserved-lost/after.yaml", &relabelled(&before));
+    let scenario = format!(
+        "{}steps:\n  - {{at: 4m, takeReserved: {{id: cr-1, count: 1}}}}\n  - {{at: 5m, apply: [after.yaml]}}\n  - {{at: 2h, takeReserved: {{id: cr-1, count: 0}}}}\nuntil: ",
+        reservations(&[("cr-1", "a", 2)])
+    );
+    let lost = play_over(
+        "reserved-lost",
+        &before,
+        &format!("{scenario}119m\n").replace("  - {at: 2h, takeReserved: {id: cr-1, count: 0}}\n", ""),
+    );
+    lost.violates_nothing();
+    assert_eq!((lost.removed().len(), lost.number("launched")), (1, 2), "the other node stays");
+    assert_eq!(lost.log_events("reserved_instance_lost").len(), 1);
+    assert!(lost.events_of("ReservedInstanceLost") >= 1);
+    assert_eq!(least_ready(&lost, 5.0 * MINUTE), 1);
+    write("reserved-back/after.yaml", &relabelled(&before));
+    let back = play_over("reserved-back", &before, &format!("{scenario}4h\n"));
+    back.came_out_well();
+    all_of_release_two(&back);
+    assert_eq!(in_reservations(&back), BTreeMap::from([("cr-1", 2)]));
+    assert_eq!(least_ready(&back, 5.0 * MINUTE), 1);
+}

@@ -1,0 +1,32 @@
+"""More instances than a capacity reservation has are found."""
+
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from story import RuleTest, Story  # noqa: E402
+
+
+class ReservedTest(RuleTest):
+    """INV-24."""
+
+    def story(self, has, second=60, ended=None):
+        log = Story(nodes=0)
+        log.events[0]["capacityReservations"] = {"cr-1": has}
+        log.instance(50, "pending", 8, 0.1, beforehand=True, reservation="cr-1")
+        if ended is not None:
+            log.instance(ended, "shutting-down", 8, 0.1, beforehand=True, reservation="cr-1")
+        log.instance(second, "pending", 9, 0.1, beforehand=True, reservation="cr-1")
+        return log
+
+    def test_one_more_than_there_are_is_found(self):
+        self.assert_found(self.story(2))
+        self.assert_found(self.story(1), "INV-24")
+
+    def test_an_instance_that_has_ended_makes_room(self):
+        self.assert_found(self.story(1, ended=55))
+
+
+if __name__ == "__main__":
+    unittest.main()
