@@ -242,6 +242,8 @@ fn consolidation(input: &ExplainInput<'_>, machine: &NodeAndClaim<'_>, view: &Di
         spare: Arc::default(),
         asked: Default::default(),
         waiting: vec![],
+        kept_slots: vec![],
+        reserved_lately: BTreeSet::new(),
         only,
         now: input.planning.now,
     };
@@ -282,21 +284,21 @@ fn repair(
             MethodAnswer::new("repair", MethodVerdict::Stays, why).setting("set the feature gate NodeRepair=true"),
         );
     }
-    if goes(looks, machine, |cause| matches!(cause, DisruptionCause::Unhealthy(_))).is_some() {
+    if goes(looks, machine, |cause| matches!(cause, DisruptionCause::Unhealthy { .. })).is_some() {
         return Some(MethodAnswer::new(
             "repair",
             MethodVerdict::Goes,
             format!("its condition {} is bad for too long", first.condition),
         ));
     }
-    let too_many = looks[0].not_repaired.iter().find(|one| one.node_uid == machine.node.uid);
-    Some(match too_many {
+    let held = looks[0].not_repaired.iter().find(|one| one.node_uid == machine.node.uid);
+    Some(match held {
         Some(one) => {
             let (unwell, all) = one.unwell;
             MethodAnswer::new(
                 "repair",
                 MethodVerdict::Stays,
-                format!("{unwell} of {all} nodes of its pool are unwell: something else is broken"),
+                format!("{unwell} of {all} nodes of its pool are unwell: {}", one.why.consequence()),
             )
         }
         None => MethodAnswer::new(
