@@ -112,6 +112,8 @@ impl<'a> Trial<'a> {
     /// All suggestions with one more change than these states have, and the states that came a rule further.
     fn one_more(&mut self, states: &[State]) -> (Vec<Suggestion>, Vec<State>) {
         let (mut found, mut next): (Vec<Suggestion>, Vec<State>) = (vec![], vec![]);
+        // Several pools may ask for the same change of the pod.
+        let mut tried: Vec<Vec<Change>> = Vec::new();
         for (changes, pools) in states {
             for own in pools.iter().take(MOST_POOLS) {
                 for change in self.candidates(changes, own) {
@@ -119,6 +121,10 @@ impl<'a> Trial<'a> {
                         continue;
                     }
                     let all = [changes.as_slice(), &[change]].concat();
+                    if tried.contains(&all) {
+                        continue;
+                    }
+                    tried.push(all.clone());
                     match self.outcome(&all) {
                         Tried::Placed(then) => found.push(Suggestion::new(all, then)),
                         Tried::Not(after) => {

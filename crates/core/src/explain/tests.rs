@@ -45,7 +45,7 @@ impl World {
         let mut world = Self { state: ClusterState::new(), types, version: 10, seconds: 3600, gates: Gates::default() };
         let class: EC2NodeClass = serde_json::from_value(json!({
             "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
-            "metadata": {"name": "default", "uid": "uid-class", "resourceVersion": "1"}, "spec": {}}))
+            "metadata": {"name": "default", "uid": "uid-class", "resourceVersion": "1"}, "spec": {"subnetSelectorTerms": [], "securityGroupSelectorTerms": [], "amiSelectorTerms": []}}))
         .unwrap();
         world.state.apply_class(class);
         world
