@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use serde_json::Value;
 
-use super::{Finding, Patient};
+use super::{Finding, Installation};
 use crate::live::describe;
 use crate::run::connect::plainly;
 use crate::run::preflight::named;
@@ -20,8 +20,8 @@ const FEW_ADDRESSES: i64 = 64;
 const NO_AWS: &str = "run doctor with the credentials of the control plane's role, or in its pod";
 
 /// Credentials, and EC2's answer to a dry run; the control plane's own dry runs of launches are on its classes.
-pub(super) async fn access(patient: &Patient) -> Finding {
-    let cloud = match &patient.cloud {
+pub(super) async fn access(installation: &Installation) -> Finding {
+    let cloud = match &installation.cloud {
         Ok(cloud) => cloud,
         Err(why) if why.contains("no AWS credentials here") || why.contains("AWS_REGION") => {
             return Finding::unknown(format!("it cannot be asked from here: {why}"), NO_AWS);
@@ -33,7 +33,7 @@ pub(super) async fn access(patient: &Patient) -> Finding {
     if let Err(why) = cloud.probe().await {
         return Finding::red(why.to_string(), "allow what the stack of this version allows");
     }
-    let refused = patient.classes.iter().flatten().find_map(|class| {
+    let refused = installation.classes.iter().flatten().find_map(|class| {
         let status = class.status.as_ref()?;
         let own = condition(&status.conditions, VALIDATION_SUCCEEDED).filter(|one| one.status != TRUE)?;
         Some(format!("EC2NodeClass {}: {}: {}", class.name_any(), own.reason, own.message))
@@ -48,9 +48,9 @@ pub(super) async fn access(patient: &Patient) -> Finding {
 }
 
 /// The interruption queue. It is not received from: that would hide messages from the control plane.
-pub(super) async fn queue(patient: &Patient) -> Finding {
-    let name = patient.settings.interruption_queue.as_str();
-    let unheard = patient.pools.iter().flatten().find_map(|pool| {
+pub(super) async fn queue(installation: &Installation) -> Finding {
+    let name = installation.settings.interruption_queue.as_str();
+    let unheard = installation.pools.iter().flatten().find_map(|pool| {
         let known = &pool.status.as_ref()?.conditions;
         condition(known, INTERRUPTIONS_HEARD).filter(|one| one.status != TRUE).map(|one| one.message.clone())
     });
@@ -61,11 +61,11 @@ pub(super) async fn queue(patient: &Patient) -> Finding {
         let what = "no INTERRUPTION_QUEUE is set: spot nodes end without a warning to their pods";
         return Finding::yellow(what, "deploy the stack, and set INTERRUPTION_QUEUE (settings.interruptionQueue)");
     }
-    let cloud = match &patient.cloud {
+    let cloud = match &installation.cloud {
         Ok(cloud) => cloud,
         Err(why) => return Finding::unknown(format!("the queue {name} cannot be asked for: {why}"), NO_AWS),
     };
-    if let Err(why) = named::queue(&patient.settings, cloud.region()) {
+    if let Err(why) = named::queue(&installation.settings, cloud.region()) {
         return Finding::red(describe(&why), "set the queue of the cluster's own region");
     }
     let rules = "EventBridge's rules cannot be seen from here: aws events list-rule-names-by-target --target-arn QUEUE";
@@ -78,9 +78,9 @@ pub(super) async fn queue(patient: &Patient) -> Finding {
 }
 
 /// Lines of the ConfigMap in which the leader keeps what EC2 has lately refused.
-async fn refusals(patient: &Patient) -> Result<Vec<String>, String> {
-    let namespace = &patient.settings.lease_namespace;
-    let maps: LenientApi<ConfigMap> = LenientApi::namespaced(patient.connection.client.clone(), namespace);
+async fn refusals(installation: &Installation) -> Result<Vec<String>, String> {
+    let namespace = &installation.settings.lease_namespace;
+    let maps: LenientApi<ConfigMap> = LenientApi::namespaced(installation.connection.client.clone(), namespace);
     let map = maps.get_opt(UNAVAILABLE_OFFERINGS).await.map_err(|why| plainly(&why))?;
     let text = map.and_then(|map| map.data?.remove(KEY)).unwrap_or_default();
     let said = |line: &str| {
@@ -90,17 +90,17 @@ async fn refusals(patient: &Patient) -> Result<Vec<String>, String> {
     Ok(text.lines().filter_map(said).collect())
 }
 
-pub(super) async fn spot_role(patient: &Patient) -> Finding {
+pub(super) async fn spot_role(installation: &Installation) -> Finding {
     let look = "aws iam get-role --role-name AWSServiceRoleForEC2Spot";
-    let uses_spot = patient.pools.iter().flatten().any(|pool| {
+    let uses_spot = installation.pools.iter().flatten().any(|pool| {
         let own = pool.spec.template.spec.requirements.iter();
         let listed = own.clone().find(|one| one.key == dovetail_api::names::labels::CAPACITY_TYPE);
         listed.is_none_or(|one| one.values.iter().any(|value| value == dovetail_api::names::labels::SPOT))
     });
-    if patient.pools.is_ok() && !uses_spot {
+    if installation.pools.is_ok() && !uses_spot {
         return Finding::green("no NodePool uses spot");
     }
-    match refusals(patient).await {
+    match refusals(installation).await {
         Ok(all) => match all.iter().find(|line| line.starts_with("capacity-type spot")) {
             Some(line) => {
                 let create = "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com";
@@ -114,9 +114,9 @@ pub(super) async fn spot_role(patient: &Patient) -> Finding {
     }
 }
 
-pub(super) async fn quotas(patient: &Patient) -> Finding {
+pub(super) async fn quotas(installation: &Installation) -> Finding {
     let look = "compare with the NodePools' limits: aws service-quotas list-service-quotas --service-code ec2";
-    match refusals(patient).await {
+    match refusals(installation).await {
         Ok(all) => {
             let used_up: Vec<&String> = all.iter().filter(|line| line.starts_with("quota ")).collect();
             match used_up.as_slice() {
@@ -135,16 +135,16 @@ pub(super) async fn quotas(patient: &Patient) -> Finding {
 }
 
 /// Classes with their statuses, or the finding that there are none.
-fn classes(patient: &Patient) -> Result<&[EC2NodeClass], Finding> {
-    match &patient.classes {
+fn classes(installation: &Installation) -> Result<&[EC2NodeClass], Finding> {
+    match &installation.classes {
         Ok(all) if all.is_empty() => Err(Finding::yellow("no EC2NodeClass exists", "create one (docs/pools.md)")),
         Ok(all) => Ok(all),
         Err(why) => Err(Finding::unknown(format!("classes cannot be listed: {why}"), "allow list on ec2nodeclasses")),
     }
 }
 
-pub(super) async fn subnets(patient: &Patient) -> Finding {
-    let classes = match classes(patient) {
+pub(super) async fn subnets(installation: &Installation) -> Finding {
+    let classes = match classes(installation) {
         Ok(classes) => classes,
         Err(finding) => return finding,
     };
@@ -166,7 +166,7 @@ pub(super) async fn subnets(patient: &Patient) -> Finding {
         .collect();
     ids.sort();
     ids.dedup();
-    let cloud = match &patient.cloud {
+    let cloud = match &installation.cloud {
         Ok(cloud) => cloud,
         Err(why) => return Finding::unknown(format!("their free addresses cannot be asked for: {why}"), NO_AWS),
     };
@@ -196,8 +196,8 @@ pub(super) async fn subnets(patient: &Patient) -> Finding {
     }
 }
 
-pub(super) async fn images(patient: &Patient) -> Finding {
-    let classes = match classes(patient) {
+pub(super) async fn images(installation: &Installation) -> Finding {
+    let classes = match classes(installation) {
         Ok(classes) => classes,
         Err(finding) => return finding,
     };

@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 use kube::ResourceExt as _;
 
-use super::{Finding, Patient};
+use super::{Finding, Installation};
 use crate::live::{describe, find_lease};
 use crate::run::connect::plainly;
 use crate::run::preflight::{self, older_crds};
@@ -23,16 +23,16 @@ const SKEW_BORNE: SignedDuration = SignedDuration::from_mins(5);
 const LEASE_LASTS: i64 = 15;
 const INSTALL_CRDS: &str = "dovetail crds | kubectl apply --server-side -f -";
 
-pub(super) async fn version(patient: &Patient) -> Finding {
-    let version = &patient.connection.facts.version;
-    match preflight::new_enough(version, patient.settings.kubernetes_min) {
-        Ok(()) => Finding::green(format!("{} answers, Kubernetes {version}", patient.connection.target.server())),
+pub(super) async fn version(installation: &Installation) -> Finding {
+    let version = &installation.connection.facts.version;
+    match preflight::new_enough(version, installation.settings.kubernetes_min) {
+        Ok(()) => Finding::green(format!("{} answers, Kubernetes {version}", installation.connection.target.server())),
         Err(why) => Finding::red(describe(&why), "upgrade Kubernetes, or lower KUBERNETES_MIN_VERSION"),
     }
 }
 
-pub(super) async fn clock(patient: &Patient) -> Finding {
-    let ahead = patient.connection.clock.skew().ahead;
+pub(super) async fn clock(installation: &Installation) -> Finding {
+    let ahead = installation.connection.clock.skew().ahead;
     let by = Duration::from_secs(ahead.unsigned_abs().as_secs());
     let side = if ahead.is_negative() { "behind" } else { "ahead of" };
     let what = format!("the clock of this machine is {by:?} {side} the API server's");
@@ -43,9 +43,9 @@ pub(super) async fn clock(patient: &Patient) -> Finding {
     if ahead.abs() < SKEW_BORNE { Finding::yellow(what, remedy) } else { Finding::red(what, remedy) }
 }
 
-pub(super) async fn lease(patient: &Patient) -> Finding {
-    let namespace = patient.leader.as_ref().ok().map(|leader| leader.namespace.clone());
-    let lease = match find_lease(&patient.connection, namespace.as_deref()).await {
+pub(super) async fn lease(installation: &Installation) -> Finding {
+    let namespace = installation.leader.as_ref().ok().map(|leader| leader.namespace.clone());
+    let lease = match find_lease(&installation.connection, namespace.as_deref()).await {
         Ok(lease) => lease,
         Err(why) if why.starts_with("there is no Lease") => {
             return Finding::yellow(why, "install the chart, or start dovetail run: a replica makes the Lease");
@@ -61,7 +61,7 @@ pub(super) async fn lease(patient: &Patient) -> Finding {
         );
     };
     let lasts = SignedDuration::from_secs(spec.lease_duration_seconds.map_or(LEASE_LASTS, i64::from));
-    let age = patient.connection.clock.wall().duration_since(renewed.0);
+    let age = installation.connection.clock.wall().duration_since(renewed.0);
     let term = spec.lease_transitions.unwrap_or(0);
     if age > lasts {
         let what = format!("{holder} held the Lease in {place} and has not renewed it for {} s", age.as_secs());
@@ -73,8 +73,8 @@ pub(super) async fn lease(patient: &Patient) -> Finding {
     Finding::green(format!("{holder} leads, term {term}, by the Lease in {place}"))
 }
 
-pub(super) async fn fence(patient: &Patient) -> Finding {
-    let (client, name) = (patient.connection.client.clone(), patient.settings.fence_name.clone());
+pub(super) async fn fence(installation: &Installation) -> Finding {
+    let (client, name) = (installation.connection.client.clone(), installation.settings.fence_name.clone());
     let policies: LenientApi<ValidatingAdmissionPolicy> = LenientApi::all(client.clone());
     let bindings: LenientApi<ValidatingAdmissionPolicyBinding> = LenientApi::all(client);
     let (policy, binding) = futures::join!(policies.get_opt(&name), bindings.get_opt(&name));
@@ -91,8 +91,8 @@ pub(super) async fn fence(patient: &Patient) -> Finding {
     }
 }
 
-pub(super) async fn crds(patient: &Patient) -> Finding {
-    let (asker, client) = (patient.connection.asker.afresh(), &patient.connection.client);
+pub(super) async fn crds(installation: &Installation) -> Finding {
+    let (asker, client) = (installation.connection.asker.afresh(), &installation.connection.client);
     if let Err(why) = preflight::crds(&asker, client).await {
         return Finding::red(describe(&why), INSTALL_CRDS);
     }
@@ -105,11 +105,11 @@ pub(super) async fn crds(patient: &Patient) -> Finding {
     }
 }
 
-pub(super) async fn older_kinds(patient: &Patient) -> Finding {
-    let (asker, client) = (patient.connection.asker.afresh(), &patient.connection.client);
+pub(super) async fn older_kinds(installation: &Installation) -> Finding {
+    let (asker, client) = (installation.connection.asker.afresh(), &installation.connection.client);
     let said = RefCell::new(Vec::new());
     let warn = |text: &str| said.borrow_mut().push(text.to_owned());
-    let looked = preflight::older_kinds(&asker, client, patient.settings.webhook.enabled, warn).await;
+    let looked = preflight::older_kinds(&asker, client, installation.settings.webhook.enabled, warn).await;
     match (looked, said.into_inner().into_iter().next()) {
         (Err(why), _) => Finding::unknown(describe(&why), "allow GET on /apis"),
         (Ok(()), None) => Finding::green("no older version is served that nothing converts"),
@@ -118,8 +118,8 @@ pub(super) async fn older_kinds(patient: &Patient) -> Finding {
 }
 
 /// The conversion webhook, by a request that the API server can only answer through it.
-pub(super) async fn webhook(patient: &Patient) -> Finding {
-    if !patient.settings.webhook.enabled {
+pub(super) async fn webhook(installation: &Installation) -> Finding {
+    if !installation.settings.webhook.enabled {
         return Finding::green("it is off: v1beta1 is not converted");
     }
     let path = "/apis/karpenter.sh/v1beta1/nodepools?limit=1";
@@ -128,7 +128,7 @@ pub(super) async fn webhook(patient: &Patient) -> Finding {
         Ok(request) => request,
         Err(why) => return Finding::unknown(why.to_string(), ""),
     };
-    match patient.connection.client.request_text(request).await {
+    match installation.connection.client.request_text(request).await {
         Ok(_) => Finding::green("the API server is answered, and takes its certificate"),
         Err(kube::Error::Api(status)) if status.code == 404 => {
             let remedy = "wait for the leader to write it into the CRDs; then see the log for webhook";
@@ -147,11 +147,11 @@ pub(super) async fn webhook(patient: &Patient) -> Finding {
     }
 }
 
-pub(super) async fn rivals(patient: &Patient) -> Finding {
+pub(super) async fn rivals(installation: &Installation) -> Finding {
     let said = RefCell::new(Vec::new());
     let warn = |text: &str| said.borrow_mut().push(text.to_owned());
-    let (asker, now) = (patient.connection.asker.afresh(), patient.connection.clock.wall());
-    preflight::find_rivals(&asker, &patient.connection.client, &patient.settings, now, warn).await;
+    let (asker, now) = (installation.connection.asker.afresh(), installation.connection.clock.wall());
+    preflight::find_rivals(&asker, &installation.connection.client, &installation.settings, now, warn).await;
     let said = said.into_inner();
     let unseen = said.iter().find(|text| text.contains("cannot be seen in full")).cloned();
     let found: Vec<String> = said.into_iter().filter(|text| !text.contains("cannot be seen in full")).collect();
@@ -164,8 +164,8 @@ pub(super) async fn rivals(patient: &Patient) -> Finding {
     }
 }
 
-pub(super) async fn pools(patient: &Patient) -> Finding {
-    let pools = match &patient.pools {
+pub(super) async fn pools(installation: &Installation) -> Finding {
+    let pools = match &installation.pools {
         Ok(pools) => pools,
         Err(why) => return Finding::unknown(format!("they cannot be listed: {why}"), "allow list on nodepools"),
     };

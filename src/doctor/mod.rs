@@ -104,7 +104,7 @@ struct Report {
 }
 
 /// All that the checks look at. What could not be had is an error for those checks alone that need it.
-pub(crate) struct Patient {
+pub(crate) struct Installation {
     connection: Connection,
     settings: Settings,
     leader: Result<Leader, String>,
@@ -145,25 +145,25 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
 
 async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     let limit = Duration::from_secs(args.check_timeout);
-    let patient = Patient::admit(args, limit).await?;
+    let installation = Installation::gather(args, limit).await?;
     let checks: [(&'static str, LocalBoxFuture<'_, Finding>); 17] = [
-        ("API server", cluster::version(&patient).boxed_local()),
-        ("clock", cluster::clock(&patient).boxed_local()),
-        ("Lease", cluster::lease(&patient).boxed_local()),
-        ("fence", cluster::fence(&patient).boxed_local()),
-        ("rights", rights::reviewed(&patient).boxed_local()),
-        ("CRDs", cluster::crds(&patient).boxed_local()),
-        ("older kinds", cluster::older_kinds(&patient).boxed_local()),
-        ("webhook", cluster::webhook(&patient).boxed_local()),
-        ("others", cluster::rivals(&patient).boxed_local()),
-        ("NodePools", cluster::pools(&patient).boxed_local()),
-        ("proxies", proxies::proxies(&patient).boxed_local()),
-        ("AWS", account::access(&patient).boxed_local()),
-        ("queue", account::queue(&patient).boxed_local()),
-        ("spot role", account::spot_role(&patient).boxed_local()),
-        ("quotas", account::quotas(&patient).boxed_local()),
-        ("subnets", account::subnets(&patient).boxed_local()),
-        ("AMIs", account::images(&patient).boxed_local()),
+        ("API server", cluster::version(&installation).boxed_local()),
+        ("clock", cluster::clock(&installation).boxed_local()),
+        ("Lease", cluster::lease(&installation).boxed_local()),
+        ("fence", cluster::fence(&installation).boxed_local()),
+        ("rights", rights::reviewed(&installation).boxed_local()),
+        ("CRDs", cluster::crds(&installation).boxed_local()),
+        ("older kinds", cluster::older_kinds(&installation).boxed_local()),
+        ("webhook", cluster::webhook(&installation).boxed_local()),
+        ("others", cluster::rivals(&installation).boxed_local()),
+        ("NodePools", cluster::pools(&installation).boxed_local()),
+        ("proxies", proxies::proxies(&installation).boxed_local()),
+        ("AWS", account::access(&installation).boxed_local()),
+        ("queue", account::queue(&installation).boxed_local()),
+        ("spot role", account::spot_role(&installation).boxed_local()),
+        ("quotas", account::quotas(&installation).boxed_local()),
+        ("subnets", account::subnets(&installation).boxed_local()),
+        ("AMIs", account::images(&installation).boxed_local()),
     ];
     let all = checks.into_iter().map(|(check, asked)| async move {
         let late = || {
@@ -176,8 +176,8 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     let checks = join_all(all).await;
     Ok(Report {
         light: checks.iter().map(|one| one.finding.light).max().unwrap_or(Light::Green),
-        server: patient.connection.target.server(),
-        settings_from: match &patient.leader {
+        server: installation.connection.target.server(),
+        settings_from: match &installation.leader {
             Ok(leader) => leader.from.clone(),
             Err(_) => "defaults".to_owned(),
         },
@@ -185,9 +185,9 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     })
 }
 
-impl Patient {
+impl Installation {
     /// Connects, and reads what several checks need, each part within the limit.
-    async fn admit(args: &DoctorArgs, limit: Duration) -> Result<Self, Failure> {
+    async fn gather(args: &DoctorArgs, limit: Duration) -> Result<Self, Failure> {
         let connection = live::connect(&args.cluster).await?;
         let late = || format!("no answer within {} s", limit.as_secs());
         let leader = timeout(limit, live::leader(&connection, &args.cluster)).await.unwrap_or_else(|_| Err(late()));

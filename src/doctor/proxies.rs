@@ -2,13 +2,13 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{Finding, Patient};
+use super::{Finding, Installation};
 
 /// EC2's metadata, from which credentials come.
 const METADATA: &str = "169.254.169.254";
 
-pub(super) async fn proxies(patient: &Patient) -> Finding {
-    match &patient.pod {
+pub(super) async fn proxies(installation: &Installation) -> Finding {
+    match &installation.pod {
         Some(pod) => judge(&|name| variable_of(pod, name), "the pod that leads"),
         None => judge(&|name| std::env::var(name).ok(), "this process"),
     }

@@ -9,7 +9,7 @@ use k8s_openapi::api::authorization::v1::{
 use kube::Api;
 use kube::api::PostParams;
 
-use super::{Finding, Patient};
+use super::{Finding, Installation};
 use crate::run::connect::plainly;
 
 /// Rights of the chart's roles, a line each.
@@ -47,19 +47,19 @@ enum Account {
     User(String),
 }
 
-pub(super) async fn reviewed(patient: &Patient) -> Finding {
-    let account = patient.pod.as_ref().and_then(|pod| {
+pub(super) async fn reviewed(installation: &Installation) -> Finding {
+    let account = installation.pod.as_ref().and_then(|pod| {
         let namespace = pod.metadata.namespace.as_deref()?;
         let name = pod.spec.as_ref()?.service_account_name.as_deref().unwrap_or("default");
         Some(format!("system:serviceaccount:{namespace}:{name}"))
     });
     if let Some(user) = account {
         let account = Account::User(user.clone());
-        if let Ok(denied) = denied(patient, &account).await {
+        if let Ok(denied) = denied(installation, &account).await {
             return judge(&denied, &format!("the account of the pod that leads, {user},"));
         }
     }
-    match denied(patient, &Account::Own).await {
+    match denied(installation, &Account::Own).await {
         Ok(denied) => judge(&denied, "the account that asks"),
         Err(why) => {
             Finding::unknown(format!("rights cannot be asked: {why}"), "allow create on selfsubjectaccessreviews")
@@ -84,10 +84,10 @@ fn judge(denied: &[Right], whose: &str) -> Finding {
 }
 
 /// The rights that an account does not have.
-async fn denied(patient: &Patient, account: &Account) -> Result<Vec<Right>, String> {
+async fn denied(installation: &Installation, account: &Account) -> Result<Vec<Right>, String> {
     let answers: Vec<Result<Option<Right>, String>> = stream::iter(rights())
         .map(|right| async move {
-            let allowed = is_allowed(patient, account, &right).await?;
+            let allowed = is_allowed(installation, account, &right).await?;
             Ok((!allowed).then_some(right))
         })
         .buffered(AT_ONCE)
@@ -96,17 +96,17 @@ async fn denied(patient: &Patient, account: &Account) -> Result<Vec<Right>, Stri
     answers.into_iter().filter_map(Result::transpose).collect()
 }
 
-async fn is_allowed(patient: &Patient, account: &Account, right: &Right) -> Result<bool, String> {
+async fn is_allowed(installation: &Installation, account: &Account, right: &Right) -> Result<bool, String> {
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let asked = ResourceAttributes {
         group: Some(right.group.to_owned()),
         resource: text(right.resource),
         subresource: text(right.subresource),
         verb: text(right.verb),
-        name: named(patient, right),
+        name: named(installation, right),
         ..ResourceAttributes::default()
     };
-    let (client, params) = (patient.connection.client.clone(), PostParams::default());
+    let (client, params) = (installation.connection.client.clone(), PostParams::default());
     let answer: Result<Option<SubjectAccessReviewStatus>, kube::Error> = match account {
         Account::Own => {
             let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(asked), ..Default::default() };
@@ -129,8 +129,8 @@ async fn is_allowed(patient: &Patient, account: &Account, right: &Right) -> Resu
 }
 
 /// The object that the chart's role names, where it names one.
-fn named(patient: &Patient, right: &Right) -> Option<String> {
-    (right.group == "admissionregistration.k8s.io").then(|| patient.settings.fence_name.clone())
+fn named(installation: &Installation, right: &Right) -> Option<String> {
+    (right.group == "admissionregistration.k8s.io").then(|| installation.settings.fence_name.clone())
 }
 
 #[cfg(test)]

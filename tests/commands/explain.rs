@@ -3,6 +3,8 @@
 
 use std::process::{Command, Output};
 
+use dovetail_core::pack::Rule;
+
 use crate::common::{root, scratch, stderr, stdout, write};
 
 fn explain(program: &str, args: &[&str]) -> Output {
@@ -88,4 +90,36 @@ fn documented_role_reads_every_kind_and_writes_none() {
         };
         assert!(rules.iter().any(|rule| listed(&rule)), "{} may not be listed", kind.resource());
     }
+}
+
+#[test]
+fn the_page_has_every_rule_with_the_remedy_of_the_event() {
+    let page = std::fs::read_to_string(root().join("docs/guide/explain.md")).unwrap();
+    let row = |line: &str| {
+        let cells: Vec<String> = line.split('|').map(|cell| cell.trim().to_owned()).collect();
+        Some((cells.get(1)?.clone(), cells.get(3)?.clone()))
+    };
+    let written: Vec<(String, String)> = page
+        .lines()
+        .skip_while(|line| !line.starts_with("| rule |"))
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .filter_map(row)
+        .collect();
+    let all = [
+        Rule::UndefinedLabel,
+        Rule::Requirements,
+        Rule::InstanceTypes,
+        Rule::Taints,
+        Rule::Pool,
+        Rule::Volumes,
+        Rule::Offerings,
+        Rule::Resources,
+        Rule::MinValues,
+        Rule::Topology,
+        Rule::Together,
+        Rule::Limits,
+    ];
+    let known: Vec<_> = all.iter().map(|rule| (rule.name().to_owned(), rule.remedy().to_owned())).collect();
+    assert_eq!(written, known);
 }

@@ -24,7 +24,7 @@ fn pool(conditions: &[Value]) -> Value {
 }
 
 fn class(amis: &Value) -> Value {
-    json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default", "uid": "u"}, "spec": {},
+    json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default", "uid": "u"}, "spec": {"subnetSelectorTerms": [], "securityGroupSelectorTerms": [], "amiSelectorTerms": []},
         "status": {"subnets": [{"id": "subnet-1", "zone": "us-east-1a"}], "amis": amis, "conditions": []}})
 }
 

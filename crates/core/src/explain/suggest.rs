@@ -112,6 +112,8 @@ impl<'a> Trial<'a> {
     /// All suggestions with one more change than these states have, and the states that came a rule further.
     fn one_more(&mut self, states: &[State]) -> (Vec<Suggestion>, Vec<State>) {
         let (mut found, mut next): (Vec<Suggestion>, Vec<State>) = (vec![], vec![]);
+        // Several pools may ask for the same change of the pod.
+        let mut tried: Vec<Vec<Change>> = Vec::new();
         for (changes, pools) in states {
             for own in pools.iter().take(MOST_POOLS) {
                 for change in self.candidates(changes, own) {
@@ -119,13 +121,15 @@ impl<'a> Trial<'a> {
                         continue;
                     }
                     let all = [changes.as_slice(), &[change]].concat();
+                    if tried.contains(&all) {
+                        continue;
+                    }
+                    tried.push(all.clone());
                     match self.outcome(&all) {
                         Tried::Placed(then) => found.push(Suggestion::new(all, then)),
                         Tried::Not(after) => {
-                            let before = |one: &&PoolReason| {
-                                one.pool == own.pool && (one.rule, &one.detail) != (own.rule, &own.detail)
-                            };
-                            let further: Vec<PoolReason> = after.iter().find(before).cloned().into_iter().collect();
+                            let further: Vec<PoolReason> =
+                                after.into_iter().filter(|one| has_moved_on(pools, one)).collect();
                             if !further.is_empty() {
                                 next.push((all, further));
                             }
@@ -211,6 +215,12 @@ impl<'a> Trial<'a> {
         };
         short.map(raise).collect()
     }
+}
+
+/// True if another rule keeps the pod off a pool than before, or the same one by something else.
+fn has_moved_on(before: &[PoolReason], now: &PoolReason) -> bool {
+    let differs = |one: &PoolReason| (one.rule, &one.detail) != (now.rule, &now.detail);
+    before.iter().any(|one| one.pool == now.pool && differs(one))
 }
 
 /// An amount as somebody would write it into a limit.

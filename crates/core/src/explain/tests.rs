@@ -45,7 +45,7 @@ impl World {
         let mut world = Self { state: ClusterState::new(), types, version: 10, seconds: 3600, gates: Gates::default() };
         let class: EC2NodeClass = serde_json::from_value(json!({
             "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
-            "metadata": {"name": "default", "uid": "uid-class", "resourceVersion": "1"}, "spec": {}}))
+            "metadata": {"name": "default", "uid": "uid-class", "resourceVersion": "1"}, "spec": {"subnetSelectorTerms": [], "securityGroupSelectorTerms": [], "amiSelectorTerms": []}}))
         .unwrap();
         world.state.apply_class(class);
         world
@@ -309,6 +309,7 @@ fn min_values_are_lowered_as_little_as_helps() {
         pool["spec"]["template"]["spec"]["requirements"] =
             json!([{"key": key, "operator": "In", "values": ["m5.large", "m5.xlarge", "c9.x"], "minValues": 3}]);
     });
+    world.types = vec![kind("m5.large", 2, 0.096, true), kind("m5.xlarge", 4, 0.1, true)];
     let pod = world.pending("web", |_| ());
     let change = "lower minValues of node.kubernetes.io/instance-type in nodepool default to 2";
     gets_no_node_by(&world.of_pod(&pod), Rule::MinValues, change);
