@@ -40,7 +40,8 @@ const SAYING: &str = "writing the status of the end of";
 /// Most names that a log line gives.
 pub(super) const NAMES_LISTED: usize = 5;
 
-/// Deletes claims, given with their Nodes, by our own decision; `grace` bounds their drain. Answers the names of those that could not be deleted, and why.
+/// Deletes claims, given with their Nodes, by our own decision; `grace` bounds their drain. Answers the names of those that could
+/// not be deleted, and why.
 pub async fn remove(
     step_env: StepEnv,
     claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>,

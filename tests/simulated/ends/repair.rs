@@ -82,7 +82,7 @@ fn the_broken_node_is_repaired_before_those_of_a_false_alarm() {
     ];
     let run = play_over("repair-broken-one", &ten("[{nodes: '1'}]"), &scenario(&steps, "37m"));
     run.came_out_well();
-    let first = run.log_events("replacing")[0]["nodes"].as_str().unwrap();
+    let first = run.log_events("replacing")[0]["nodes"]["named"][0].as_str().unwrap();
     assert_eq!(first, run.first_nodes()[3], "though its condition has the lower priority");
 }
 
