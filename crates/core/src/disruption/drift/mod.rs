@@ -15,12 +15,14 @@ mod known;
 mod marks;
 mod offered;
 mod replace;
+mod replacing;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) use known::DriftKnowledge;
 pub use marks::{DriftMark, HashStamp};
-pub(super) use replace::{DriftedNode, Replacements, moves_any, together};
+pub(super) use replace::{DriftedNode, moves_any, together};
+pub(super) use replacing::Replacements;
 
 use super::look::DisruptedClaim;
 use super::own_slot::{EndedFirst, LostSlot};
