@@ -30,6 +30,8 @@ use crate::problem::Problem;
 const LOST_AFTER: SignedDuration = SignedDuration::from_secs(60);
 /// Time from an instance's end in which its pods show that they wait.
 const SETTLED: SignedDuration = SignedDuration::from_secs(30);
+/// Longest wait for a successor while an instance of the reservation is free: whatever waits then waits for something else.
+const AWAITED: SignedDuration = SignedDuration::from_secs(3600);
 /// Time until the next look while a successor is awaited.
 const AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
@@ -197,10 +199,14 @@ impl Ending {
         if successors.any(|entry| serves(entry, snapshot)) {
             return State::Over;
         }
-        let waiting = any || snapshot.pods.values().any(|pod| pod.waits_for_node());
+        // Pods that waited before it went are not its own.
+        let is_displaced =
+            |pod: &Arc<PodEntry>| pod.waits_for_node() && pod.pod.created.is_none_or(|time| time >= since);
+        let waiting = any || snapshot.pods.values().any(is_displaced);
         match now.duration_since(gone) {
-            since if !waiting && since >= SETTLED => State::Over,
-            since if !any && since >= LOST_AFTER && is_full(&self.ended.reservation, offers) => State::Lost,
+            passed if !waiting && passed >= SETTLED => State::Over,
+            passed if !any && passed >= AWAITED && !is_full(&self.ended.reservation, offers) => State::Over,
+            passed if !any && passed >= LOST_AFTER && is_full(&self.ended.reservation, offers) => State::Lost,
             _ => State::UnderWay,
         }
     }

@@ -112,6 +112,15 @@ impl Rotation {
         });
     }
 
+    /// A pod that waits since then.
+    fn waits_since(&mut self, name: &str, seconds: f64) {
+        self.all.world.asking(name, "", 1500, |pod| {
+            pod["metadata"]["creationTimestamp"] = json!(at(seconds));
+            pod["status"] = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+                "reason": "Unschedulable", "message": "", "lastTransitionTime": at(seconds)}]});
+        });
+    }
+
     fn claim(&self, name: &str) -> Arc<ClaimEntry> {
         self.all.world.state.snapshot().claims[&format!("claim-{name}")].clone()
     }
@@ -200,4 +209,25 @@ fn a_lost_instance_is_told_and_ends_nobody_else() {
     rotation.all.world.gone("again-a");
     let (_, decision) = rotation.until_gone(second + 2000, second + 6000).unwrap();
     assert_eq!(gone(&decision), ["b"]);
+}
+
+#[test]
+fn pods_that_wait_for_something_else_hold_no_pool_up() {
+    // One has waited all the time. One that came later may be of the node; while an instance is free that counts for an hour.
+    for (created, until) in [(0.0, 100), (50.0, 3800)] {
+        let mut rotation = Rotation::new(&["reserved"], &["a", "b"], offers(0, None));
+        let (second, _) = rotation.until_gone(2, 60).unwrap();
+        let state = &mut rotation.all.world.state;
+        state.delete_node("a", None);
+        state.delete_claim("claim-a", None);
+        rotation.all.world.gone("pod-a");
+        rotation.waits_since("stranger", created);
+        let at_least = if created > 0.0 { 3600 } else { 30 };
+        rotation.offers = offers(1, None);
+        assert!(rotation.until_gone(second + 1, second + at_least).is_none(), "{created}");
+        rotation.act(f64::from(second + until - 2));
+        rotation.offers = offers(0, None);
+        let (_, decision) = rotation.until_gone(second + until - 1, second + until + 700).unwrap();
+        assert_eq!(gone(&decision), ["b"], "{created}");
+    }
 }
