@@ -14,11 +14,15 @@ class ReservedTest(RuleTest):
     def story(self, has, second=60, ended=None):
         log = Story(nodes=0)
         log.events[0]["capacityReservations"] = {"cr-1": has}
-        log.instance(50, "pending", 8, 0.1, beforehand=True, reservation="cr-1")
+        self.use(log, 50, "pending", 8)
         if ended is not None:
-            log.instance(ended, "shutting-down", 8, 0.1, beforehand=True, reservation="cr-1")
-        log.instance(second, "pending", 9, 0.1, beforehand=True, reservation="cr-1")
+            self.use(log, ended, "shutting-down", 8)
+        self.use(log, second, "pending", 9)
         return log
+
+    def use(self, log, t, change, number):
+        log.instance(t, change, number, 0.1, beforehand=True)
+        log.events[-1]["reservation"] = "cr-1"
 
     def test_one_more_than_there_are_is_found(self):
         self.assert_found(self.story(2))
