@@ -81,7 +81,7 @@ fn the_broken_node_is_repaired_before_those_of_a_false_alarm() {
         "at: 5m, unwell: {condition: NetworkingReady, count: 1, skip: 3}",
     ];
     let run = play_over("repair-broken-one", &ten("[{nodes: '1'}]"), &scenario(&steps, "37m"));
-    run.came_out_well();
+    run.violates_nothing();
     let first = run.log_events("replacing")[0]["nodes"]["named"][0].as_str().unwrap();
     assert_eq!(first, run.first_nodes()[3], "though its condition has the lower priority");
 }
