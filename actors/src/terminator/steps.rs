@@ -7,6 +7,7 @@ use dovetail_api::names::annotations::{END_REASON, END_TRACEPARENT, TERMINATION_
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::disruption::RemovalReason;
 use dovetail_core::termination::instance::handle;
+use dovetail_core::termination::reports::reason::end_reason;
 use dovetail_core::termination::{ClaimCondition, node, with};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -14,7 +15,7 @@ use kube::ResourceExt;
 
 use super::TerminatorLinks;
 use super::left::left_on;
-use super::why::end_reason;
+use super::removal::is_deleting as goes;
 use crate::context::env::Env;
 use crate::context::{measures, traces};
 use crate::kube::calls::CallError;
@@ -353,11 +354,6 @@ impl StepEnv {
             Err(error) => self.or_gone(error, gone),
         }
     }
-}
-
-/// True if it is being deleted: an API server restored from a backup may have it as it was before, and then it stays.
-fn goes<K: kube::Resource>(object: &K) -> bool {
-    object.meta().deletion_timestamp.is_some()
 }
 
 /// Time of a Node's deletion by the API server's clock; the end of time for one that is not deleted, so that no pod has come
