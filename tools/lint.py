@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What `cargo xtask lint` holds beside rustfmt, clippy and references: lengths of files and of names, widths of documents, words,
-openings of comments.
+openings of comments, how much the rooms of a machine's life hold (tools/rooms.py).
 
 Prints a line for each thing that is wrong; status 1 where there is one. `--words` counts the words of tools/words.txt,
 those that are off too. tools/long_files.txt names the files that may be longer for now, and tools/openings.txt the folders
@@ -12,6 +12,7 @@ import re
 import sys
 
 import measure
+import rooms
 
 LONGEST_FILE = 400
 # A name that has to be typed, as the filter of a test is.
@@ -175,6 +176,7 @@ def main():
     allowed = allowed_long()
     wrong = [*long_files(production, allowed), *stale_entries(production, allowed)]
     wrong += [*unsaid_roots(files), *long_names(everywhere), *wide_lines(documents), *wrong_openings(openings, allowed_openings())]
+    wrong += rooms.too_many(rooms.figures(production), rooms.table())
     on = [row for row in rows if row[0] == "on"]
     wrong += [f"{place}: {row[2]!r}: say {row[4]}" for row, place in uses(on, production, documents)]
     for line in wrong:

@@ -10,6 +10,8 @@ import pathlib
 import re
 import sys
 
+import rooms as of_rooms
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = ["actors", "crates", "observability", "src", "xtask"]
 # What this file looks for stands in it too, and generated folders are not ours.
@@ -270,6 +272,7 @@ def main():
     for what, figure, goal in rows:
         print(f"{what:51} {figure!s:45} goal {goal}")
     print(WHY)
+    of_rooms.print_table(production)
     if "--all" in sys.argv:
         for count, name in long_files:
             print(f"long file: {name} ({count} lines)")

@@ -7,6 +7,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import lint
+import rooms
 
 
 class Lint(unittest.TestCase):
@@ -57,6 +58,28 @@ class Lint(unittest.TestCase):
         lines = list(lint.wrong_openings(found, {"src": 1, "xtask/src": 2, "tests/live": 1, "tests/gone": 1}))
         self.assertEqual(lines[:1] + lines[2:3], ["e", "b"])
         self.assertEqual([line.split(":")[-1] for line in lines[3:]], [" src has 2 such openings; 1 at most", " take it out", " lower it"])
+
+    def test_collections_fields_and_changes_of_a_room_are_counted(self):
+        text = (
+            "pub struct Registrar {\n    /// Claims.\n    pub claims: BTreeMap<String, Arc<NodeClaim>>,\n    busy: usize,\n}\n"
+            "pub(super) struct Held(BTreeSet<String>);\nstruct Empty;\nimpl Registrar {\n    fn forget(&mut self) {\n"
+            "        let all: BTreeMap<u8, u8> = self.claims.remove(name);\n        self.known.gone(&key);\n    }\n}\n"
+        )
+        production = {"actors/src/registrar/mod.rs": text, "actors/src/packer/mod.rs": text}
+        counts = [rooms.collections_of, rooms.changes_of, rooms.fields_of, rooms.lines_of]
+        self.assertEqual([count(production, "registrar") for count in counts], [2, 2, 2, 13])
+
+    def test_a_type_whose_impl_lies_in_five_files_of_a_crate_is_spread(self):
+        impls = ["impl A {", "impl Actor for A {", "impl<'a, T: Ord> From<B<T>> for A {", "impl A {\n}\nimpl Other {", "impl A<'_> {"]
+        production = {f"actors/src/{at}.rs": text for at, text in enumerate(impls)}
+        self.assertEqual(rooms.spread(production), {("actors", "A"): 5})
+        production["crates/core/src/0.rs"] = production.pop("actors/src/0.rs")
+        self.assertEqual(rooms.spread(production), {})
+
+    def test_a_figure_above_its_bound_is_named_and_so_is_one_without(self):
+        found = {"a": (2, {}), "b": (2, {}), "c": (0, {})}
+        lines = list(rooms.too_many(found, {"a": (9, 2, 1), "b": (9, 1, 1), "d": (1, 1, 1)}))
+        self.assertEqual([line.split(": ")[1] for line in lines], ["b", "c", "d"])
 
     def test_a_room_is_the_folder_below_src_or_what_a_test_lies_in(self):
         names = ["actors/src/lib.rs", "actors/src/packer/a/b.rs", "crates/core/tests/packing/a.rs", "tests/live/a/b.rs", "src/main.rs"]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::context::backoff::Backoff;
 
 /// The first pause after a failure, and the longest, unless others are given.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+pub const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// Objects whose writes fail, by a key of the actor's own, such as `pool/NAME`.
 pub struct Brakes {
@@ -23,12 +23,35 @@ impl Default for Brakes {
     }
 }
 
-struct Brake {
+/// Pauses of one object whose writes fail.
+pub struct Brake {
     backoff: Backoff,
     /// The object's generation when its write failed.
     generation: Option<i64>,
     /// Time until which it is not written. Monotonic.
     until: Duration,
+}
+
+impl Brake {
+    /// With pauses from the first to the longest.
+    pub fn new(first: Duration, longest: Duration, rng: fastrand::Rng) -> Self {
+        Self { backoff: Backoff::new(first, longest, rng), generation: None, until: Duration::ZERO }
+    }
+
+    /// True if the object must not be written now, in this generation.
+    pub fn holds(&self, generation: Option<i64>, now: Duration) -> bool {
+        self.generation == generation && now < self.until
+    }
+
+    /// A write has failed. Returns the time for which the object is left alone.
+    pub fn failed(&mut self, generation: Option<i64>, now: Duration) -> Duration {
+        if self.generation != generation {
+            self.backoff.reset();
+        }
+        let pause = self.backoff.pause();
+        (self.generation, self.until) = (generation, now + pause);
+        pause
+    }
 }
 
 impl Brakes {
@@ -49,7 +72,7 @@ impl Brakes {
 
     /// True if an object of this generation must not be written now.
     pub fn hold(&self, key: &str, generation: Option<i64>, now: Duration) -> bool {
-        self.known.get(key).is_some_and(|brake| brake.generation == generation && now < brake.until)
+        self.known.get(key).is_some_and(|brake| brake.holds(generation, now))
     }
 
     /// A write has failed. Answers how long the object is left alone.
@@ -60,14 +83,8 @@ impl Brakes {
         now: Duration,
         rng: impl FnOnce() -> fastrand::Rng,
     ) -> Duration {
-        let new = || Brake { backoff: Backoff::new(self.pauses.0, self.pauses.1, rng()), generation, until: now };
-        let brake = self.known.entry(key.to_owned()).or_insert_with(new);
-        if brake.generation != generation {
-            brake.backoff.reset();
-        }
-        let pause = brake.backoff.pause();
-        (brake.generation, brake.until) = (generation, now + pause);
-        pause
+        let new = || Brake::new(self.pauses.0, self.pauses.1, rng());
+        self.known.entry(key.to_owned()).or_insert_with(new).failed(generation, now)
     }
 
     /// Forgets an object that was written or is gone.

@@ -2,6 +2,7 @@
 
 pub mod alarms;
 pub mod backoff;
+pub(crate) mod book;
 pub(crate) mod brakes;
 pub mod cluster_clock;
 pub mod env;

@@ -41,11 +41,6 @@ impl Refusals {
             env.emit(LogEvent::Recovered { what: what.to_owned(), attempts: times + 1 });
         }
     }
-
-    /// Forgets the requests whose words end with this, as the object that they are about is gone.
-    pub fn forget(&mut self, about: &str) {
-        self.0.retain(|what| !what.ends_with(about));
-    }
 }
 
 /// True if the refusal of this number is reported: the first, the tenth, the hundredth and so on.
@@ -110,18 +105,5 @@ mod tests {
             refusals.refused(&format!("cordoning node {number}"), "no", &env);
         }
         assert!(refusals.0.len() <= 700, "{}", refusals.0.len());
-    }
-
-    #[test]
-    fn what_is_gone_is_forgotten_and_nothing_else() {
-        let env = Env::new("r", Settings::default(), Arc::new(Set::default()), Arc::new(MemoryJournal::default()), 1);
-        let mut refusals = Refusals::default();
-        for what in ["cordoning node a", "releasing node a", "cordoning node b-a"] {
-            refusals.refused(what, "no", &env);
-        }
-        refusals.forget(" node a");
-        let held =
-            ["cordoning node a", "releasing node a", "cordoning node b-a"].map(|what| refusals.hold(what, env.now()));
-        assert_eq!(held, [false, false, true]);
     }
 }

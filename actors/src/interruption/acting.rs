@@ -81,10 +81,8 @@ impl Interruption {
                 let span = if all { span } else { span.failed("NotWritten", "the announcement comes again") };
                 span.end();
             }
-            actor.writing.remove(&event);
-            // Otherwise it comes again.
+            actor.events.end(&event, all);
             if all {
-                actor.remember(&event);
                 uids.iter().for_each(|uid| actor.said.gone(uid));
             }
             let receipts = Some(receipt).filter(|receipt| all && !receipt.is_empty());

@@ -15,14 +15,14 @@ mod status;
 mod unheard;
 mod unknown;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_cloud::{Cloud, CloudError, QueueMessage};
 use dovetail_core::cluster_state::ClaimEntry;
-use dovetail_core::interruption::{Announcement, InterruptionKind, InterruptionNotice, Rebalancing};
+use dovetail_core::interruption::{Announcement, InterruptionKind, InterruptionNotice, KnownEvents, Rebalancing};
 use dovetail_core::say_once::SayOnce;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -39,8 +39,8 @@ use claims::ClaimsByInstance;
 
 /// Messages that wait to be written down before more are read.
 const MOST_UNWRITTEN: usize = 1000;
-/// Ids of events that are remembered, to know one that comes twice.
-const MOST_REMEMBERED: usize = 10_000;
+/// Claims of which the last report is remembered.
+const MOST_SAID: usize = 10_000;
 /// Minimum time between two reports of ignored messages for one reason.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(600);
 /// Addresses that the interruption actor sends to.
@@ -75,10 +75,8 @@ pub struct Interruption {
     failures: u64,
     /// Messages that wait to be written down.
     unwritten: usize,
-    /// Events of which what they announce is written, the oldest first.
-    remembered: (BTreeSet<String>, VecDeque<String>),
-    /// Ids of events of which what they announce is being written.
-    writing: BTreeSet<String>,
+    /// Events of which what they announce is written, or is being written.
+    events: KnownEvents,
     /// Last report about each claim that is taken away, by its uid: a message that could not be written comes again without news.
     said: SayOnce<String, (String, InterruptionKind)>,
     /// Time of the last report of each reason to ignore a message, and the number of messages since.
@@ -134,9 +132,8 @@ impl Interruption {
             counts: BTreeMap::new(),
             failures: 0,
             unwritten: 0,
-            remembered: Default::default(),
-            writing: BTreeSet::new(),
-            said: SayOnce::with_bound(MOST_REMEMBERED),
+            events: KnownEvents::default(),
+            said: SayOnce::with_bound(MOST_SAID),
             reported: BTreeMap::new(),
             deletions: deletion::Deletions::default(),
             unknown: unknown::UnknownInstances::default(),
@@ -259,7 +256,7 @@ impl Interruption {
             let known = announced.instances.iter().any(|id| claims.on(id).is_some());
             if !known
                 && new
-                && !self.remembered.0.contains(&announced.id)
+                && !self.events.is_written(&announced.id)
                 && self.keep_unknown(&announced, &message, &queue_url, ctx)
             {
                 continue;
@@ -312,11 +309,11 @@ impl Interruption {
         sent: Option<Timestamp>,
         claims: &ClaimsByInstance<'_>,
     ) -> Option<Vec<Due>> {
-        if self.writing.contains(&announced.id) {
+        if self.events.is_being_written(&announced.id) {
             self.count("being_written");
             return None;
         }
-        if self.remembered.0.contains(&announced.id) {
+        if self.events.is_written(&announced.id) {
             self.count("duplicate");
             return Some(Vec::new());
         }
@@ -352,8 +349,8 @@ impl Interruption {
             let (event, claim, instance) = (announced.id.clone(), claim.clone(), instance.clone());
             due.push(Due { event, notice, claim, instance, trace });
         }
-        if !due.is_empty() && !announced.id.is_empty() {
-            self.writing.insert(announced.id);
+        if !due.is_empty() {
+            self.events.begin(&announced.id);
         }
         Some(due)
     }
@@ -381,19 +378,6 @@ impl Interruption {
         let node = claim.claim.status.as_ref().map(|status| status.node_name.as_str()).filter(|name| !name.is_empty());
         for one in [Some(object::claim(&claim.claim)), node.map(object::node_named)].into_iter().flatten() {
             self.env.post(&self.links.recorder, record(one));
-        }
-    }
-
-    pub(super) fn remember(&mut self, event: &str) {
-        let (known, order) = &mut self.remembered;
-        if event.is_empty() || !known.insert(event.to_owned()) {
-            return;
-        }
-        order.push_back(event.to_owned());
-        if order.len() > MOST_REMEMBERED
-            && let Some(oldest) = order.pop_front()
-        {
-            known.remove(&oldest);
         }
     }
 }

@@ -113,7 +113,7 @@ impl Interruption {
         };
         let claims = ClaimsByInstance::from_snapshot(snapshot);
         // An event is found again at each look until it is written on the claim.
-        let news = |one: &Trouble| !self.writing.contains(&event_of(one));
+        let news = |one: &Trouble| !self.events.is_being_written(&event_of(one));
         let own: Vec<Trouble> =
             troubles.into_iter().filter(|one| claims.on(&one.instance).filter(stays).is_some() && news(one)).collect();
         let Judged { go, braked } = judge(&own, snapshot.claims.len(), self.removed.len(), self.env.wall());
@@ -150,7 +150,7 @@ impl Interruption {
         let announced = Announcement { id: event.clone(), kind, instances, time: Some(now), begins };
         let notice = InterruptionNotice::from_announcement(&announced, None, now).ok().flatten()?;
         let trace = TraceContext::root(&mut self.rng);
-        self.writing.insert(event.clone());
+        self.events.begin(&event);
         Some(Due { event, notice, claim, instance, trace })
     }
 

@@ -90,6 +90,6 @@ impl Interruption {
             self.act_on(Received { queue_url, messages: vec![message] }, &claims, false, ctx);
         }
         // A copy that is on its way is not waited for once more.
-        ids.iter().for_each(|id| self.remember(id));
+        ids.iter().for_each(|id| self.events.remember(id));
     }
 }

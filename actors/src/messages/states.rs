@@ -267,6 +267,8 @@ pub struct TranslatorState {
 pub struct TerminatorState {
     /// Claims and Nodes on their way out.
     pub deleting: usize,
+    /// Number of claims and Nodes in each phase of their end, an announced one among them.
+    pub phases: Counts,
     /// Claims and Nodes with a step under way.
     pub busy: usize,
     /// Evictions that run.

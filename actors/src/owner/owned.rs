@@ -5,26 +5,12 @@ use std::sync::Arc;
 
 use dovetail_api::names::{instance_id, tags};
 use dovetail_api::v1::NodeClaim;
+pub use dovetail_core::ownership::OwnershipVerdict;
 use dovetail_core::ownership::{NotOwned, OwnershipMarks};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use crate::messages::InstanceKnown;
-
-/// Ownership of the instance that is written on a claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OwnershipVerdict {
-    /// No instance is written on it.
-    NoInstance,
-    /// EC2 has not been heard yet.
-    Unknown,
-    /// EC2 knows no such instance, or none yet.
-    Missing,
-    /// The instance is the claim's.
-    Ours,
-    /// The instance is not the claim's.
-    NotOurs(NotOwned),
-}
 
 /// Ownership of each instance, as `owner` has reported it.
 #[derive(Default)]

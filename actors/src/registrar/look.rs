@@ -11,7 +11,8 @@ use dovetail_core::lifecycle::{self, ClaimStage, LifecycleStep, Timeout};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use super::{Registrar, provider_id, uid_of};
+use super::Registrar;
+use crate::context::book::{Key, provider_id_of, provider_id_of_node};
 use crate::kube::calls::CallError;
 use crate::kube::nodes::Nodes;
 use crate::messages::{TakeSnapshot, Wrote};
@@ -21,12 +22,14 @@ use crate::telemetry::log_event::LogEvent;
 impl Registrar {
     /// Decides a claim's next step and does it.
     pub(super) fn take_next_step(&mut self, name: &str, ctx: &mut Context<Self>) {
-        if self.busy.contains(name) {
-            self.again.insert(name.to_owned());
+        let key = Key::Claim(name.to_owned());
+        if self.known.busy.contains(&key) {
+            self.known.marked.insert(key);
             return;
         }
-        let Some(claim) = self.claims.get(name).cloned() else { return };
-        if self.refused.hold(uid_of(&claim), None, self.env.now()) {
+        let Some(claim) = self.known.claim(name).cloned() else { return };
+        let brake = self.known.get(&key).and_then(|registration| registration.brake.as_ref());
+        if brake.is_some_and(|brake| brake.holds(None, self.env.now())) {
             return;
         }
         let nodes = self.nodes_of(&claim);
@@ -79,23 +82,24 @@ impl Registrar {
     /// Gives a claim up whose Node is gone, once the API server says so itself.
     pub(super) fn look_for_node(&mut self, claim: &Arc<NodeClaim>, ctx: &mut Context<Self>) {
         let name = claim.name_any();
-        match self.nodeless.judge(&name, self.claims.len(), self.env.now()) {
+        match self.nodeless.judge(&name, self.known.count().0, self.env.now()) {
             NodelessVerdict::GiveUp => {}
             NodelessVerdict::Wait => return,
             NodelessVerdict::TooMany { claims, bound } => {
                 return self.env.emit(LogEvent::NodesGone { node_claims: claims, bound });
             }
         }
-        self.busy.insert(name.clone());
+        let key = Key::Claim(name.clone());
+        self.known.busy.insert(key.clone());
         let (nodes, claim) = (Nodes::new(self.links.calls.clone()), claim.clone());
         let status = claim.status.clone().unwrap_or_default();
         let looking = async move { nodes.get(&status.node_name).await }.into_actor(self);
         ctx.spawn(looking.map(move |found, registrar, ctx| {
-            registrar.busy.remove(&name);
+            registrar.known.busy.remove(&key);
             let gone = match found {
                 Err(CallError::NotFound(_)) => true,
                 // Without one it may be this machine's yet.
-                Ok(node) if !matches!(provider_id(&node), id if id.is_empty() || id == status.provider_id) => true,
+                Ok(node) if !["", &*status.provider_id].contains(&provider_id_of_node(&node)) => true,
                 Ok(node) => {
                     registrar.env.post(&registrar.links.cluster, Wrote::Node(Arc::new(node)));
                     false
@@ -105,7 +109,7 @@ impl Registrar {
                     false
                 }
             };
-            let changed = registrar.again.remove(&name);
+            let changed = registrar.known.marked.remove(&key);
             if gone && !changed {
                 return registrar.give_up(&claim, Timeout::NodeGone, ctx);
             }
@@ -119,13 +123,14 @@ impl Registrar {
     /// Gives a claim up, unless its Node is there and cannot be read: pods may be on it.
     pub(super) fn give_up_unless_unread(&mut self, claim: &Arc<NodeClaim>, timeout: Timeout, ctx: &mut Context<Self>) {
         let name = claim.name_any();
-        self.busy.insert(name.clone());
+        let key = Key::Claim(name.clone());
+        self.known.busy.insert(key.clone());
         let claim = claim.clone();
         let asked = self.links.cluster.send(TakeSnapshot).into_actor(self);
         ctx.spawn(asked.map(move |known, registrar, ctx| {
-            registrar.busy.remove(&name);
-            let changed = registrar.again.remove(&name);
-            let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
+            registrar.known.busy.remove(&key);
+            let changed = registrar.known.marked.remove(&key);
+            let provider_id = provider_id_of(&claim);
             let its = |node: &Unreadable| !provider_id.is_empty() && node.facts.provider_id == provider_id;
             match known {
                 Ok(Some(known)) if known.unreadable_of(WatchedKind::Node).any(|(_, node)| its(node)) => {}
@@ -137,9 +142,6 @@ impl Registrar {
     }
 
     pub(super) fn nodes_of(&self, claim: &NodeClaim) -> Vec<Arc<Node>> {
-        let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
-        let names = self.by_provider.get(provider_id).filter(|_| !provider_id.is_empty());
-        let nodes = names.into_iter().flatten().filter_map(|name| self.nodes.get(name).cloned()).collect();
-        self.instances.own_nodes(claim, nodes)
+        self.instances.own_nodes(claim, self.known.nodes_of(claim))
     }
 }

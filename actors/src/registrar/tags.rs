@@ -113,12 +113,12 @@ impl Registrar {
         }
         if now >= self.after.next_reserved {
             self.after.next_reserved = now + RESERVED_INTERVAL;
-            let there: BTreeSet<&str> = self.claims.values().map(|claim| uid(claim)).collect();
+            let there: BTreeSet<&str> = self.known.claims().map(|claim| uid(claim)).collect();
             self.after.undone.retain(|uid| there.contains(uid));
             let reserved = self.some_claims(usize::MAX, is_reserved);
             if !reserved.is_empty() {
                 let node =
-                    |claim: &NodeClaim| claim.status.as_ref().and_then(|own| self.nodes.get(&own.node_name)).cloned();
+                    |claim: &NodeClaim| claim.status.as_ref().and_then(|own| self.known.node(&own.node_name)).cloned();
                 let both = reserved.into_iter().map(|claim| (node(&claim), claim)).collect();
                 let work = relabel_all(self.links.clone(), both);
                 return self.do_after(work.boxed_local(), ctx);
@@ -139,7 +139,7 @@ impl Registrar {
                 && lifecycle::stage(claim) >= Some(ClaimStage::Registered)
                 && self.instances.verdict(claim) == OwnershipVerdict::Ours
         };
-        self.claims.values().filter(due).take(most).cloned().collect()
+        self.known.claims().filter(due).take(most).cloned().collect()
     }
 
     fn do_after(&mut self, work: futures::future::LocalBoxFuture<'static, Done>, ctx: &mut Context<Self>) {

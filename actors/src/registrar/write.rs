@@ -11,9 +11,11 @@ use dovetail_core::lifecycle::{ClaimStage, Timeout, Writes};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use super::kept_places::NominationWrite;
-use super::{Registrar, is_news, kept_places, register, uid_of};
+use super::binder::{COMES_LAST, NominationWrite, nominate_pods};
+use super::{Registrar, Registration, is_news, register, uid_of};
 use crate::context::alarms::Alarmed as _;
+use crate::context::book::{Key, Latest};
+use crate::context::brakes::{Brake, PAUSES};
 use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::kube::claims::NodeClaimApi;
@@ -31,30 +33,29 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 impl Registrar {
     pub(super) fn write(&mut self, name: &str, writes: Writes, ctx: &mut Context<Self>) {
-        self.busy.insert(name.to_owned());
-        let name = name.to_owned();
+        let (name, key) = (name.to_owned(), Key::Claim(name.to_owned()));
+        self.known.busy.insert(key.clone());
         // From then on kube-scheduler may put pods there.
         let lets_in = writes.passes == Some(ClaimStage::Registered) && self.keeps_places();
         let may_wait = lets_in && self.may_wait(&writes);
         let (links, wanted, claim) = (self.links.clone(), writes.clone(), name.clone());
         let writing = async move {
-            let kept = if lets_in {
-                kept_places::nominate_pods(links.clone(), claim, may_wait).await
-            } else {
-                NominationWrite::default()
-            };
+            let kept =
+                if lets_in { nominate_pods(links.clone(), claim, may_wait).await } else { NominationWrite::default() };
             let written = if kept.waits { None } else { Some(register::write(links, wanted).await) };
             (kept, written)
         };
         ctx.spawn(writing.into_actor(self).map(move |(kept, written), registrar, ctx| {
-            registrar.kept(kept);
-            registrar.busy.remove(&name);
+            registrar.note_kept(kept);
+            registrar.known.busy.remove(&key);
             let Some(written) = written else {
                 return registrar.take_next_step_in(name, Duration::from_secs(1), ctx);
             };
             match written {
                 Ok((node, claim)) => {
-                    registrar.refused.forget(uid_of(&claim));
+                    if let Some(registration) = registrar.known.get_mut(&key) {
+                        registration.brake = None;
+                    }
                     registrar.written(node, claim, &writes);
                     // Only now is it known that the claim is registered.
                     if lets_in {
@@ -68,17 +69,18 @@ impl Registrar {
                     return registrar.take_next_step_in(name, pause, ctx);
                 }
             }
-            registrar.again.remove(&name);
+            registrar.known.marked.remove(&key);
             registrar.take_next_step(&name, ctx);
         }));
     }
 
     /// Looks at a claim again after a while, once, however often that is asked for; it counts as it is by then.
     fn take_next_step_in(&mut self, name: String, pause: Duration, ctx: &mut Context<Self>) {
-        self.again.remove(&name);
+        let key = Key::Claim(name.clone());
+        self.known.marked.remove(&key);
         let now = self.env.now();
         self.ring_in(name.clone(), now, pause, ctx, move |registrar, ctx| {
-            registrar.again.remove(&name);
+            registrar.known.marked.remove(&key);
             registrar.take_next_step(&name, ctx);
         });
     }
@@ -88,23 +90,25 @@ impl Registrar {
         if !error.is_refusal() {
             return AFTER_FAILURE;
         }
-        let rng = self.env.rng(uid_of(claim));
-        self.refused.failed(uid_of(claim), None, self.env.now(), || rng) + AFTER_FAILURE
+        let (now, rng) = (self.env.now(), || self.env.rng(uid_of(claim)));
+        let Some(registration) = self.known.get_mut(&Key::claim(&claim.name_any())) else { return AFTER_FAILURE };
+        registration.brake.get_or_insert_with(|| Brake::new(PAUSES.0, PAUSES.1, rng())).failed(None, now)
+            + AFTER_FAILURE
     }
 
     /// True if a node that is about to be let in may wait for others: not for long after it has joined.
     fn may_wait(&self, writes: &Writes) -> bool {
         let joined = writes.node.as_ref().and_then(|node| node.metadata.creation_timestamp.as_ref());
-        joined.is_some_and(|joined| self.env.wall().duration_since(joined.0) < kept_places::COMES_LAST)
+        joined.is_some_and(|joined| self.env.wall().duration_since(joined.0) < COMES_LAST)
     }
 
     pub(super) fn written(&mut self, node: Option<Arc<Node>>, claim: Arc<NodeClaim>, writes: &Writes) {
         // Before the answer came the watch may have shown what has become of them since, or that they are gone.
-        if let Some(node) = node.filter(|node| is_news(node.as_ref(), self.nodes.get(&node.name_any()))) {
-            self.nodes.insert(node.name_any(), node);
+        if let Some(node) = node.filter(|node| is_news(node.as_ref(), self.known.node(&node.name_any()))) {
+            self.known.note(Latest::Node(node));
         }
-        if is_news(claim.as_ref(), self.claims.get(&claim.name_any())) {
-            self.claims.insert(claim.name_any(), claim.clone());
+        if is_news(claim.as_ref(), self.known.claim(&claim.name_any())) {
+            self.known.note(Latest::Claim(claim.clone()));
         }
         self.emit(&claim, writes);
     }
@@ -163,9 +167,11 @@ impl Registrar {
         if !self.env.skew().is_borne() {
             return self.take_next_step_in(name, CLOCK_AGAIN, ctx);
         }
-        self.busy.insert(name.clone());
+        let key = Key::Claim(name.clone());
+        self.known.busy.insert(key.clone());
         // If its deletion is refused, this repeats without another report.
-        if self.gave_up.is_news(uid_of(claim).to_owned(), ()) {
+        let reported = |registration: &mut Registration| std::mem::replace(&mut registration.gave_up, true);
+        if !self.known.get_mut(&key).is_some_and(reported) {
             self.tell_give_up(claim, timeout);
         }
         let packing = traces::of_packing(claim);
@@ -173,7 +179,7 @@ impl Registrar {
         let there = NodeClaim::clone(&claim);
         let ending = async move { claims.remove(there).await }.into_actor(self);
         ctx.spawn(ending.map(move |ended, registrar, ctx| {
-            registrar.busy.remove(&name);
+            registrar.known.busy.remove(&key);
             match ended {
                 Ok(claim) => registrar.env.post(&registrar.links.cluster, Wrote::Claim(Arc::new(claim))),
                 Err(CallError::NotFound(_)) => {

@@ -264,8 +264,9 @@ impl Terminator {
         match outcome {
             EvictionOutcome::Going => {
                 self.count(if forced { "deleted" } else { "evicted" });
-                let progress = self.progress.entry(name.clone()).or_default();
-                if forced { &mut progress.deleted } else { &mut progress.evicted }.push(full);
+                if let Some(progress) = self.progress(&name) {
+                    if forced { &mut progress.deleted } else { &mut progress.evicted }.push(full);
+                }
                 let (reason, message) = match forced {
                     true => (
                         "Disrupted",
@@ -317,7 +318,7 @@ impl Terminator {
         }
         let claim = self.own_claims(node).first().cloned();
         if matches!(outcome, EvictionOutcome::Going) {
-            let decided = claim.as_ref().and_then(|claim| self.reasons.get(&claim.name_any()));
+            let decided = claim.as_ref().and_then(|claim| self.decision(&claim.name_any()));
             // Nobody of us has decided it: its deletion was asked for.
             let reason = decided.map_or("deletion_asked", |(reason, _)| reason.label());
             self.env.measure(&Measure::PodDrained { reason: if forced { "Forceful Termination" } else { reason } });

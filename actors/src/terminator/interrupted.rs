@@ -2,7 +2,6 @@
 //! claim is deleted, which drains the node, when `dovetail_core::interruption::replacement_step` says so. What is written on the
 //! claim is enough to go on: a successor hears of it as of any other claim.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +11,13 @@ use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::{Moment, PodEntry, Snapshot};
 use dovetail_core::disruption::RemovalReason;
 use dovetail_core::interruption::{DeletionCause, DisplacedPod, InterruptionNotice, ReplacementStep, replacement_step};
-use dovetail_core::pause::DoublingPause;
 use dovetail_core::termination::node::cordoned;
-use jiff::Timestamp;
+use dovetail_core::termination::{AnnouncedEnd, RemovalPhase};
 use kube::ResourceExt;
 
-use super::known::{of_claim, of_node};
+use super::removal::Announced;
 use super::{Key, Terminator, TerminatorLinks};
+use crate::context::book::{provider_id_of, provider_id_of_node};
 use crate::context::traces;
 use crate::kube::calls::{CallError, Conflicts};
 use crate::kube::claims::NodeClaimApi;
@@ -32,57 +31,8 @@ use crate::telemetry::span::names;
 
 /// Interval at which it is checked that places are ready. The pods run meanwhile.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Pause between two orders to delete a claim whose deletion is refused. It stays short: a warning leaves two minutes.
-const REFUSED_AGAIN: DoublingPause = DoublingPause { first: CHECK_INTERVAL, longest: Duration::from_secs(10) };
 /// Number of checks after which a claim that was ordered to be deleted, and is not, leads to another order.
 const CHECKS_BEFORE_REPEAT: u32 = 20;
-
-/// Interrupted nodes whose claims are there yet.
-#[derive(Default)]
-pub(super) struct InterruptedNodes {
-    /// By the claim's name.
-    claims: BTreeMap<String, InterruptedClaim>,
-    looking: bool,
-}
-
-/// A claim whose instance ends.
-struct InterruptedClaim {
-    uid: String,
-    notice: InterruptionNotice,
-    trace: TraceContext,
-    /// Time at which this replica received it.
-    since: Timestamp,
-    /// Its deletion was ordered, or somebody else's is seen: what follows is the drain's.
-    ordered: bool,
-    /// True once it is being deleted.
-    goes: bool,
-    /// Its end is being written down again.
-    writing: bool,
-    /// Number of deletions ordered in vain, and the time before which none is ordered. Monotonic.
-    failures: u32,
-    not_before: Duration,
-}
-
-impl InterruptedNodes {
-    /// Number of interrupted nodes.
-    pub(super) fn len(&self) -> usize {
-        self.claims.len()
-    }
-
-    /// The claim is gone.
-    pub(super) fn forget(&mut self, claim: &str) {
-        self.claims.remove(claim);
-    }
-
-    /// The claim could not be deleted, and its instance ends all the same: that is ordered again, after 1 s, 2 s, 4 s, 8 s and
-    /// then every 10 s.
-    pub(super) fn not_deleted(&mut self, claim: &str, now: Duration) {
-        let Some(known) = self.claims.get_mut(claim) else { return };
-        known.ordered = known.goes;
-        known.not_before = now + REFUSED_AGAIN.length_after(known.failures);
-        known.failures = known.failures.saturating_add(1);
-    }
-}
 
 impl Handler<Interrupted> for Terminator {
     type Result = ResponseFuture<bool>;
@@ -121,43 +71,27 @@ impl Terminator {
     /// stays known as long as the claim, and is written down again where a backup shows the claim as it was before.
     pub(super) fn look_for_notice(&mut self, claim: &Arc<NodeClaim>, ctx: &mut Context<Self>) {
         let name = claim.name_any();
-        let (uid, goes) = (claim.uid().unwrap_or_default(), claim.metadata.deletion_timestamp.is_some());
-        if let Some(known) = self.waiting.claims.get_mut(&name).filter(|known| known.uid == uid) {
-            // One that is not being deleted any more is ordered anew.
-            known.ordered = goes || (known.ordered && !known.goes);
-            known.goes = goes;
-            let written = InterruptionNotice::on(claim);
-            known.notice = written.unwrap_or(known.notice);
-            if written.is_none() && !goes {
+        let (written, goes) = (InterruptionNotice::on(claim), claim.metadata.deletion_timestamp.is_some());
+        if let Some(known) = self.known.get_mut(&Key::claim(&name)).and_then(|removal| removal.announced.as_mut()) {
+            if known.end.observe(written, goes) {
                 self.write_down_again(claim, ctx);
             }
             return;
         }
-        let Some(notice) = InterruptionNotice::on(claim).filter(|_| !goes) else {
-            self.waiting.forget(&name);
-            return;
-        };
+        let Some(notice) = written.filter(|_| !goes) else { return };
         // Anybody may have written that: no Node is tainted for an instance that is not known to be the claim's.
         if self.instances.verdict(claim) != OwnershipVerdict::Ours {
             return;
         }
-        let written = traces::of_end(claim).or_else(|| traces::of_packing(claim));
-        let trace = written.unwrap_or_else(|| TraceContext::root(&mut self.env.rng("interruption")));
-        let since = self.env.wall();
-        let interrupted = InterruptedClaim {
-            uid,
-            notice,
-            trace,
-            since,
-            ordered: false,
-            goes: false,
-            writing: false,
-            failures: 0,
-            not_before: Duration::ZERO,
-        };
-        self.waiting.claims.insert(name, interrupted);
+        let trace = traces::of_end(claim).or_else(|| traces::of_packing(claim));
+        let trace = trace.unwrap_or_else(|| TraceContext::root(&mut self.env.rng("interruption")));
+        let announced = Announced { end: AnnouncedEnd::new(notice, self.env.wall()), trace, writing: false };
+        if let Some(removal) = self.known.get_mut(&Key::claim(&name)) {
+            removal.announced = Some(announced);
+        }
+        self.enter(&Key::Claim(name), Some(RemovalPhase::Announced));
         ctx.spawn(taint(self.links.clone(), claim.clone()).into_actor(self));
-        if !std::mem::replace(&mut self.waiting.looking, true) {
+        if !std::mem::replace(&mut self.timers.watching_places, true) {
             self.watch_places(ctx);
         }
     }
@@ -166,24 +100,26 @@ impl Terminator {
     fn write_down_again(&mut self, claim: &Arc<NodeClaim>, ctx: &mut Context<Self>) {
         let name = claim.name_any();
         let what = format!("writing the interruption on {}", Key::Claim(name.clone()));
-        let Some(known) = self.waiting.claims.get_mut(&name) else { return };
-        if self.refused.hold(&what, self.env.now()) || std::mem::replace(&mut known.writing, true) {
+        let Some(removal) = self.known.get_mut(&Key::claim(&name)) else { return };
+        let Some(known) = &mut removal.announced else { return };
+        if removal.refused.hold(&what, self.env.now()) || std::mem::replace(&mut known.writing, true) {
             return;
         }
-        let (notice, trace, links) = (known.notice, known.trace, self.links.clone());
-        let (of, claim) = (ClaimRef { name: name.clone(), uid: known.uid.clone() }, claim.clone());
+        let (notice, trace, links) = (known.end.notice, known.trace, self.links.clone());
+        let (of, claim) = (ClaimRef { name: name.clone(), uid: claim.uid().unwrap_or_default() }, claim.clone());
         let writing = async move {
             let written = write_down(&links, &of, notice, trace).await;
             taint(links, claim).await;
             written
         };
         ctx.spawn(writing.into_actor(self).map(move |written, terminator, _| {
-            let Some(known) = terminator.waiting.claims.get_mut(&name) else { return };
+            let Some(removal) = terminator.known.get_mut(&Key::claim(&name)) else { return };
+            let Some(known) = &mut removal.announced else { return };
             known.writing = false;
             match written {
-                Ok(()) => terminator.refused.done(&what, &terminator.env),
+                Ok(()) => removal.refused.done(&what, &terminator.env),
                 Err(error) if error.is_refusal() => {
-                    terminator.refused.refused(&what, &error.to_string(), &terminator.env);
+                    removal.refused.refused(&what, &error.to_string(), &terminator.env);
                 }
                 Err(_) => {}
             }
@@ -197,32 +133,38 @@ impl Terminator {
             if let Ok(Some(snapshot)) = snapshot {
                 terminator.replacement_step(&snapshot, ctx);
             }
-            terminator.waiting.looking = !terminator.waiting.claims.is_empty();
-            if terminator.waiting.looking {
+            terminator.timers.watching_places = !terminator.announced().is_empty();
+            if terminator.timers.watching_places {
                 ctx.run_later(CHECK_INTERVAL, Self::watch_places);
             }
         }));
     }
 
+    /// Names of the claims with an announced end.
+    pub(super) fn announced(&self) -> Vec<String> {
+        let is_announced = |key: &Key| self.known.get(key).is_some_and(|removal| removal.announced.is_some());
+        let name = |(key, _): (&Key, RemovalPhase)| match key {
+            Key::Claim(name) if is_announced(key) => Some(name.clone()),
+            Key::Claim(_) | Key::Node(_) => None,
+        };
+        self.known.under_way().filter_map(name).collect()
+    }
+
     fn replacement_step(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         let now = self.env.moment();
         let mut orders = Vec::new();
-        // One that waits out a refused deletion is not looked at: the answer would be the same.
-        let due = |disrupted: &InterruptedClaim| !disrupted.ordered && disrupted.not_before <= now.monotonic;
-        for (name, disrupted) in self.waiting.claims.iter_mut().filter(|(_, disrupted)| due(disrupted)) {
+        for name in self.announced() {
+            let uid = self.known.claim(&name).and_then(|claim| claim.uid()).unwrap_or_default();
+            let known = self.known.get_mut(&Key::claim(&name)).and_then(|removal| removal.announced.as_mut());
+            let Some(known) = known.filter(|known| known.end.is_due(now.monotonic)) else { continue };
             // Until the state has what is written on the claim, it does not count its pods.
-            if !snapshot.deleting.claims.contains(name) {
+            if !snapshot.deleting.claims.contains(&name) {
                 continue;
             }
-            let displaced = displaced(snapshot, name, disrupted.notice.ends().is_some(), now);
-            if let ReplacementStep::Delete(cause) = replacement_step(&disrupted.notice, &displaced, now.wall) {
-                disrupted.ordered = true;
-                orders.push((
-                    ClaimRef { name: name.clone(), uid: disrupted.uid.clone() },
-                    cause,
-                    displaced.len(),
-                    (disrupted.trace, disrupted.since, disrupted.failures == 0),
-                ));
+            let displaced = displaced(snapshot, &name, known.end.notice.ends().is_some(), now);
+            if let ReplacementStep::Delete(cause) = replacement_step(&known.end.notice, &displaced, now.wall) {
+                let first = known.end.order();
+                orders.push((ClaimRef { name, uid }, cause, displaced.len(), (known.trace, known.end.since, first)));
             }
         }
         for (claim, cause, pods, (trace, since, first)) in orders {
@@ -334,7 +276,7 @@ async fn taint(links: TerminatorLinks, claim: Arc<NodeClaim>) {
     loop {
         let Ok(node) = nodes.get(&name).await else { return };
         // The name on the claim may have been written by hand.
-        if of_node(&node) != of_claim(&claim) {
+        if provider_id_of_node(&node) != provider_id_of(&claim) {
             return;
         }
         let Some(cordoned) = cordoned(&node) else { return };

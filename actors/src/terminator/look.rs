@@ -12,17 +12,17 @@ use dovetail_core::lifecycle::initialization::is_ready;
 use dovetail_core::ownership::is_another_providers;
 use dovetail_core::termination::claim::{self, ClaimStep};
 use dovetail_core::termination::drain::Latecomers;
+use dovetail_core::termination::guard::{MayDrain, MayEnd};
 use dovetail_core::termination::instance::{Handle, handle};
 use dovetail_core::termination::node::{self, DeletingNode, NodeStep};
-use dovetail_core::termination::volumes;
+use dovetail_core::termination::{RemovalPhase, volumes};
 use futures::StreamExt;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::endings::{EndingObject, InstanceQuery};
-use super::known::of_node;
-use super::owned::{MayDrain, MayEnd};
+use super::removal::instance_id_of;
 use super::steps::{Done, EndReason, For, StepEnv, going_since};
 use super::{AT_ONCE, Key, SETTLING_TIME, Terminator};
 use crate::context::{measures, traces};
@@ -84,12 +84,12 @@ fn tell_removing(step_env: &StepEnv, claim: &NodeClaim, nodes: &[Arc<Node>], rea
 impl Terminator {
     /// Looks at all that has changed, on a snapshot of the pods.
     pub(super) fn look_at_changes(&mut self, ctx: &mut Context<Self>) {
-        if self.dirty.is_empty() || std::mem::replace(&mut self.looking, true) {
+        if self.known.marked.is_empty() || std::mem::replace(&mut self.timers.looking, true) {
             return;
         }
         let asked = self.links.cluster.send(TakeSnapshot).into_actor(self);
         ctx.spawn(asked.map(|answer, terminator, ctx| {
-            terminator.looking = false;
+            terminator.timers.looking = false;
             // Until everything has been listed once, nothing is known: the next tick tries again.
             if let Ok(Some(snapshot)) = answer {
                 terminator.look_at_all(&snapshot, ctx);
@@ -102,14 +102,14 @@ impl Terminator {
         // Pods that are gone are forgotten before any look, so that their slots are free in it.
         self.evictions.retain(|uid| snapshot.pods.contains_key(uid));
         self.patience.retain(|uid| snapshot.pods.contains_key(uid));
-        for key in std::mem::take(&mut self.dirty) {
+        for key in std::mem::take(&mut self.known.marked) {
             // An object with a step under way is looked at again when that is done.
-            if self.busy.contains(&key) || !self.deleting.contains(&key) {
+            if self.known.busy.contains(&key) || !self.is_going(&key) {
                 continue;
             }
             // It stays to be looked at: each step that ends looks at what is left.
-            if self.busy.len() >= AT_ONCE {
-                self.dirty.insert(key);
+            if self.known.busy.len() >= AT_ONCE {
+                self.known.marked.insert(key);
                 continue;
             }
             match &key {
@@ -128,41 +128,47 @@ impl Terminator {
         ctx: &mut Context<Self>,
     ) {
         let what = format!("{step} {key}");
-        if self.refused.hold(&what, self.env.now()) {
+        if self.known.get(&key).is_none_or(|removal| removal.refused.hold(&what, self.env.now())) {
             return;
         }
-        self.busy.insert(key.clone());
+        self.known.busy.insert(key.clone());
         ctx.spawn(doing.into_actor(self).map(move |done, terminator, ctx| {
-            terminator.busy.remove(&key);
+            terminator.known.busy.remove(&key);
+            let going = terminator.is_going(&key);
+            let removal = terminator.known.get_mut(&key);
             // A failed step is decided anew when the object changes, or with the next tick; after refusals ever later.
-            match done {
-                Ok(()) => {
-                    terminator.refused.done(&what, &terminator.env);
-                    terminator.dirty.insert(key);
+            match (done, removal) {
+                (Ok(()), removal) => {
+                    if let Some(removal) = removal {
+                        removal.refused.done(&what, &terminator.env);
+                    }
+                    terminator.known.marked.insert(key);
                     terminator.look_soon(SETTLING_TIME, ctx);
                 }
-                Err(error) if error.is_refusal() && terminator.deleting.contains(&key) => {
-                    terminator.refused.refused(&what, &error.to_string(), &terminator.env);
+                (Err(error), Some(removal)) if error.is_refusal() && going => {
+                    removal.refused.refused(&what, &error.to_string(), &terminator.env);
                 }
-                Err(_) => {}
+                (Err(_), _) => {}
             }
         }));
     }
 
     fn look_at_claim(&mut self, name: &str, ctx: &mut Context<Self>) {
-        let Some(claim) = self.known.claims.get(name).cloned() else { return };
-        let nodes = match self.may_end(&claim) {
-            MayEnd::Yes(nodes) => nodes,
-            MayEnd::NotYet => return,
+        let Some(claim) = self.known.claim(name).cloned() else { return };
+        let nodes = self.instances.own_nodes(&claim, self.known.nodes_of(&claim));
+        match self.may_end(&claim, &nodes) {
+            MayEnd::Yes => {}
+            MayEnd::Ask | MayEnd::NotYet => return,
             MayEnd::Never(why) => return self.let_go(&claim, &why, ctx),
-        };
+        }
         let refs: Vec<&Node> = nodes.iter().map(AsRef::as_ref).collect();
         let handle = handle(&claim);
         let (seen, asked) = self.endings.seen(handle.as_ref());
         let step = claim::next(&claim, &refs, seen, asked);
         let (key, step_env) = (Key::Claim(name.to_owned()), self.step_env(self.trace_of(&claim)));
+        self.enter(&key, RemovalPhase::of_claim(&step));
         match step {
-            ClaimStep::NotOurs => drop(self.deleting.remove(&key)),
+            ClaimStep::NotOurs | ClaimStep::AwaitNodes => {}
             ClaimStep::SetDeadline(deadline) => {
                 self.begin(key, "writing the deadline of", step_env.set_deadline(claim, nodes, deadline), ctx);
             }
@@ -170,7 +176,6 @@ impl Terminator {
                 let nodes = nodes.into_iter().filter(|node| names.contains(&node.name_any())).collect();
                 self.begin(key, "deleting the node of", step_env.delete_nodes(claim, nodes), ctx);
             }
-            ClaimStep::AwaitNodes => {}
             ClaimStep::Terminate => self.want(handle, Some(EndingObject::without_node(&claim))),
             ClaimStep::Say(said) => self.begin(key, SAYING, step_env.say(claim, said, String::new()), ctx),
             ClaimStep::Release => {
@@ -181,37 +186,31 @@ impl Terminator {
     }
 
     fn look_at_node(&mut self, name: &str, snapshot: &Snapshot, ctx: &mut Context<Self>) {
-        let Some(node) = self.known.nodes.get(name).cloned() else { return };
+        let Some(node) = self.known.node(name).cloned() else { return };
+        let key = Key::Node(name.to_owned());
         // Its finalizer has the same name as ours, and is its provider's to take off.
         if is_another_providers(node.labels()) && self.known.claims_of(&node).is_empty() {
-            self.deleting.remove(&Key::Node(name.to_owned()));
-            return;
+            return self.enter(&key, None);
         }
         let claims = match self.may_drain(&node) {
-            MayDrain::For(claims) => claims,
-            MayDrain::NotYet => return,
-            MayDrain::Never => return self.release_stranger(&node, ctx),
+            (MayDrain::ForOwners | MayDrain::ForItself | MayDrain::AsSilent, claims) => claims,
+            (MayDrain::Ask, _) => return,
+            (MayDrain::Never, _) => return self.release_stranger(&node, ctx),
         };
         let refs: Vec<&NodeClaim> = claims.iter().map(AsRef::as_ref).collect();
         let only = claims.first().filter(|_| claims.len() == 1).cloned();
-        let by_provider = || dovetail_api::names::instance_id(of_node(&node)).map(|id| Handle::Id(id.to_owned()));
+        let by_provider = || instance_id_of(&node).map(|id| Handle::Id(id.to_owned()));
         let handle = only.as_ref().map_or_else(by_provider, |claim| handle(claim));
         let pods: Vec<Arc<PodEntry>> =
             snapshot.loads.get(name).iter().flat_map(|load| load.pods.values().cloned()).collect();
         let late = Latecomers::on(&pods, going_since(&node), snapshot, self.env.wall());
-        // None attached needs no look at the claims of the pods that stay.
-        let held = match self.attachments.on(name) {
-            Some(all) if all.is_empty() => Some(BTreeSet::new()),
-            _ => self
-                .kept(name, &pods, &late, ctx)
-                .and_then(|kept| Some(volumes::held(self.attachments.on(name)?, &kept))),
-        };
+        let volumes = self.held_volumes(name, &pods, &late, ctx);
         let (seen, asked) = self.endings.seen(handle.as_ref());
-        let going = DeletingNode { claims: &refs, pods, late, volumes: held, seen, asked };
+        let going = DeletingNode { claims: &refs, pods, late, volumes, seen, asked };
         let step = node::next(&node, &going, self.env.wall());
         let step_env = self.step_env(only.as_ref().and_then(|claim| self.trace_of(claim)));
         let node_claim = only.as_ref().map(|claim| claim.name_any()).unwrap_or_default();
-        let key = Key::Node(name.to_owned());
+        self.enter(&key, RemovalPhase::of_node(&step));
         // Before the step: its log line is to say why.
         self.note_begin(&step_env, &node, only.as_deref(), &step, snapshot);
         if !is_ready(&node) && !matches!(step, NodeStep::NotOurs | NodeStep::Release) {
@@ -219,11 +218,10 @@ impl Terminator {
             self.want(handle.clone(), None);
         }
         match (step, only) {
-            (NodeStep::NotOurs, _) => drop(self.deleting.remove(&key)),
             (NodeStep::DeleteClaim, Some(claim)) => {
                 self.begin(key, DELETING, step_env.delete_claim_of(node, claim), ctx)
             }
-            (NodeStep::Settle | NodeStep::Ask, _) => {}
+            (NodeStep::NotOurs | NodeStep::Settle | NodeStep::Ask, _) => {}
             (NodeStep::Cordon(_), _) => {
                 self.begin(key, "cordoning", step_env.cordon(node, node_claim, self.reason_of_node(name)), ctx);
             }
@@ -245,6 +243,22 @@ impl Terminator {
         self.tell_gone(name);
     }
 
+    /// The volumes that a Node holds and that have to be detached; unknown until they have been listed.
+    fn held_volumes(
+        &mut self,
+        name: &str,
+        pods: &[Arc<PodEntry>],
+        late: &Latecomers,
+        ctx: &mut Context<Self>,
+    ) -> Option<BTreeSet<String>> {
+        // None attached needs no look at the claims of the pods that stay.
+        if self.attachments.on(name).is_some_and(|all| all.is_empty()) {
+            return Some(BTreeSet::new());
+        }
+        let kept = self.kept(name, pods, late, ctx)?;
+        Some(volumes::held(self.attachments.on(name)?, &kept))
+    }
+
     fn want(&mut self, handle: Option<Handle>, end: Option<EndingObject>) {
         if let Some(handle) = handle {
             self.endings.want(InstanceQuery { handle, end });
@@ -255,17 +269,18 @@ impl Terminator {
         let volumes = Names::first(NAMES_LISTED, volumes);
         let message = format!("Awaiting detachment of volumes: {volumes}");
         step_env.record(Record::normal(object::node(node), "AwaitingVolumeDetachment", message));
-        let progress = self.progress.entry(node.name_any()).or_default();
-        if !std::mem::replace(&mut progress.awaiting_volumes, true) {
+        if self.progress(&node.name_any()).is_some_and(|progress| progress.reports.awaits_volumes()) {
             step_env.emit(LogEvent::AwaitingVolumes { node: node.name_any(), volumes });
         }
     }
 
     /// Tells of the pods that have gone since it was last told.
     fn tell_gone(&mut self, node: &str) {
-        let Some(progress) = self.progress.get_mut(node) else { return };
+        let Some(progress) = self.known.get_mut(&Key::node(node)).and_then(|removal| removal.drain.as_mut()) else {
+            return;
+        };
         let (evicted, deleted) = (std::mem::take(&mut progress.evicted), std::mem::take(&mut progress.deleted));
-        let trace = self.known.nodes.get(node).and_then(|there| self.own_claims(there).first().cloned());
+        let trace = self.known.node(node).and_then(|there| self.own_claims(there).first().cloned());
         let trace = trace.and_then(|claim| self.trace_of(&claim));
         let node = node.to_owned();
         if !evicted.is_empty() {
@@ -280,7 +295,7 @@ impl Terminator {
 
     /// The trace of the decision, or else what is written on the claim: what led to its end, or else of the batch that the claim came from.
     pub(super) fn trace_of(&self, claim: &NodeClaim) -> Option<TraceContext> {
-        let decided = self.reasons.get(&claim.name_any()).map(|(_, trace)| *trace);
+        let decided = self.decision(&claim.name_any()).map(|(_, trace)| trace);
         decided.or_else(|| traces::of_end(claim)).or_else(|| traces::of_packing(claim))
     }
 }

@@ -19,38 +19,37 @@
 mod attachments;
 mod endings;
 mod evictions;
-mod foreign;
 mod interrupted;
 mod kept;
-mod known;
 mod left;
 mod look;
 mod named;
+mod others;
 mod owned;
 mod places;
+mod removal;
 mod rollouts;
 mod steps;
 mod why;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_cloud::CloudInstances;
-use dovetail_core::disruption::RemovalReason;
-use dovetail_core::say_once::SayOnce;
-use dovetail_core::termination::{Patience, instance::Handle, instance::handle};
+use dovetail_core::termination::{Patience, RemovalPhase, instance::Handle, instance::handle};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 use kube_runtime::watcher::Event;
 
+use crate::context::book::{Book, Key, Latest};
 use crate::context::env::Env;
-use crate::context::refusals::Refusals;
 use crate::kube::calls::{CallError, Calls};
 use crate::kube::watch::{AfterWatchFailure, WatchNews, watch};
 use crate::links::{ToCatalogue, ToClusterWatcher, ToOwner, ToRecorder};
-use crate::messages::{ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, Remove, TerminatorState, TraceContext};
+use crate::messages::{
+    ClaimChanged, ClaimGone, Counts, NodeChanged, NodeGone, Observe, Remove, TerminatorState, TraceContext,
+};
 use crate::owner::owned::Instances;
 use crate::reading::LenientApi;
 use crate::reading::report::Reports;
@@ -58,12 +57,8 @@ use crate::telemetry::log_event::LogEvent;
 use attachments::Attachments;
 use endings::Endings;
 use evictions::Evictions;
-use foreign::HeldByOthers;
-use interrupted::InterruptedNodes;
 use kept::KeptVolumes;
-use known::{Key, KnownNodes, is_deleting};
-use places::DrainProgress;
-use rollouts::Rollouts;
+use removal::{Removal, instance_id_of, is_deleting};
 use steps::StepEnv;
 
 /// Everything that goes is looked at this often.
@@ -92,7 +87,7 @@ pub struct TerminatorLinks {
 pub struct Terminator {
     env: Env,
     links: TerminatorLinks,
-    known: KnownNodes,
+    known: Book<Removal, RemovalPhase>,
     attachments: Attachments,
     kept: KeptVolumes,
     evictions: Evictions,
@@ -101,27 +96,17 @@ pub struct Terminator {
     endings: Endings,
     /// Ownership of the claims' instances.
     instances: Instances,
-    deleting: BTreeSet<Key>,
-    /// Deleted objects that are to be looked at.
-    dirty: BTreeSet<Key>,
-    busy: BTreeSet<Key>,
-    /// Nodes that were let go here and are still there.
-    held_by_others: HeldByOthers,
-    /// Steps that the API server refuses.
-    refused: Refusals,
-    /// Last report about claims, by name, whose instances are not their own.
-    not_owned: SayOnce<String, String>,
-    /// Progress of Nodes, for the log.
-    progress: BTreeMap<String, DrainProgress>,
-    /// Reasons for deletion, by claim, if this term decided it.
-    reasons: BTreeMap<String, (RemovalReason, TraceContext)>,
-    /// Claims whose instances end and whose nodes are not drained yet.
-    waiting: InterruptedNodes,
-    /// Deployments that are restarted for Nodes that go.
-    rollouts: Rollouts,
+    timers: Timers,
+    counts: Counts,
+}
+
+/// Looks that run or are scheduled.
+#[derive(Default)]
+struct Timers {
     looking: bool,
     scheduled: bool,
-    counts: BTreeMap<&'static str, u64>,
+    /// Places of interrupted nodes' pods are watched.
+    watching_places: bool,
 }
 
 impl Terminator {
@@ -132,26 +117,15 @@ impl Terminator {
         Self {
             env,
             links,
-            known: KnownNodes::default(),
+            known: Book::default(),
             attachments: Attachments::default(),
             kept: KeptVolumes::default(),
             evictions: Evictions::default(),
             patience: Patience::default(),
             endings,
             instances: Instances::default(),
-            deleting: BTreeSet::new(),
-            dirty: BTreeSet::new(),
-            busy: BTreeSet::new(),
-            held_by_others: HeldByOthers::default(),
-            refused: Refusals::default(),
-            not_owned: SayOnce::default(),
-            progress: BTreeMap::new(),
-            reasons: BTreeMap::new(),
-            waiting: InterruptedNodes::default(),
-            rollouts: Rollouts::default(),
-            looking: false,
-            scheduled: false,
-            counts: BTreeMap::new(),
+            timers: Timers::default(),
+            counts: Counts::new(),
         }
     }
 }
@@ -183,12 +157,11 @@ impl Actor for Terminator {
         ctx.spawn(watch(api, self.env.clone(), "volumeattachments", AfterWatchFailure::GoOn, on).into_actor(self));
         ctx.run_interval(STEP_INTERVAL, |terminator, ctx| {
             terminator.tell_held_by_others();
-            if terminator.deleting.is_empty() {
+            // All that goes is looked at: a change that was missed and a step that failed cost a tick at most.
+            if !terminator.mark_going() {
                 // By the next drain claims may be bound to other volumes.
                 return terminator.kept.clear();
             }
-            // All that goes is looked at: a change that was missed and a step that failed cost a tick at most.
-            terminator.dirty.extend(terminator.deleting.iter().cloned());
             terminator.look_at_changes(ctx);
             terminator.ask_cloud(ctx);
         });
@@ -204,27 +177,33 @@ impl Handler<Remove> for Terminator {
         }
         let mut claims = Vec::new();
         for wanted in &remove.claims {
-            let Some(claim) = self.known.claims.get(&wanted.name) else { continue };
+            let Some(claim) = self.known.claim(&wanted.name).cloned() else { continue };
             // Another claim of that name is nobody's decision, and one that goes already keeps the reason that it has.
-            if claim.uid().as_deref() == Some(&wanted.uid) && !is_deleting(&**claim) {
-                self.reasons.insert(wanted.name.clone(), (remove.reason, remove.trace));
-                claims.push((claim.clone(), self.own_nodes(claim)));
+            if claim.uid().as_deref() == Some(&wanted.uid) && !is_deleting(&*claim) {
+                if let Some(removal) = self.known.get_mut(&Key::claim(&wanted.name)) {
+                    removal.reason = Some((remove.reason, remove.trace));
+                }
+                let nodes = self.own_nodes(&claim);
+                claims.push((claim, nodes));
             }
         }
         let step_env = self.step_env(Some(remove.trace));
         let removing = look::remove(step_env, claims, remove.reason, remove.grace).into_actor(self);
         ctx.spawn(removing.map(move |failed, terminator, _| {
             for (name, error) in failed {
-                terminator.waiting.not_deleted(&name, terminator.env.now());
+                let Some(removal) = terminator.known.get_mut(&Key::claim(&name)) else { continue };
+                if let Some(announced) = &mut removal.announced {
+                    announced.end.not_deleted(terminator.env.now());
+                }
                 // It came to nothing: who deletes the claim later has reasons of his own. Where nobody answered it may have been done.
                 let void = error.is_refusal() || matches!(error, CallError::Conflict(_));
-                if void && terminator.reasons.get(&name).is_some_and(|(_, trace)| *trace == remove.trace) {
-                    terminator.reasons.remove(&name);
+                if void && removal.reason.is_some_and(|(_, trace)| trace == remove.trace) {
+                    removal.reason = None;
                 }
                 // The actor that has decided it orders it again.
-                if error.is_refusal() && terminator.known.claims.contains_key(&name) {
+                if error.is_refusal() {
                     let what = format!("deleting {}", Key::Claim(name));
-                    terminator.refused.refused(&what, &error.to_string(), &terminator.env);
+                    removal.refused.refused(&what, &error.to_string(), &terminator.env);
                 }
             }
         }));
@@ -235,12 +214,11 @@ impl Handler<ClaimChanged> for Terminator {
     type Result = ();
 
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
-        self.known.apply_claim(claim.clone());
+        self.known.note(Latest::Claim(claim.clone()));
         self.instances.note(&claim);
         self.look_for_notice(&claim, ctx);
         if is_deleting(&*claim) {
-            self.deleting.insert(Key::Claim(claim.name_any()));
-            self.touch(Key::Claim(claim.name_any()), ctx);
+            self.goes(Key::Claim(claim.name_any()), ctx);
         }
         for node in self.known.nodes_of(&claim) {
             self.touch(Key::Node(node.name_any()), ctx);
@@ -252,11 +230,8 @@ impl Handler<ClaimGone> for Terminator {
     type Result = ();
 
     fn handle(&mut self, gone: ClaimGone, ctx: &mut Self::Context) {
-        self.forget(&Key::Claim(gone.name.clone()));
-        self.not_owned.gone(&gone.name);
-        self.reasons.remove(&gone.name);
-        self.waiting.forget(&gone.name);
-        let Some(claim) = self.known.forget_claim(&gone.name) else { return };
+        let Some(claim) = self.known.claim(&gone.name).cloned() else { return };
+        self.known.gone(&Key::Claim(gone.name));
         self.instances.forget(&claim);
         if let Some(handle) = handle(&claim) {
             self.endings.forget(&handle);
@@ -271,11 +246,10 @@ impl Handler<NodeChanged> for Terminator {
     type Result = ();
 
     fn handle(&mut self, NodeChanged(node): NodeChanged, ctx: &mut Self::Context) {
-        self.known.apply_node(node.clone());
+        self.known.note(Latest::Node(node.clone()));
         self.note_held_by_others(&node);
         if is_deleting(&*node) {
-            self.deleting.insert(Key::Node(node.name_any()));
-            self.touch(Key::Node(node.name_any()), ctx);
+            self.goes(Key::Node(node.name_any()), ctx);
         }
         for claim in self.known.claims_of(&node) {
             self.touch(Key::Claim(claim.name_any()), ctx);
@@ -287,14 +261,13 @@ impl Handler<NodeGone> for Terminator {
     type Result = ();
 
     fn handle(&mut self, gone: NodeGone, ctx: &mut Self::Context) {
-        self.others_let_go(&gone.name);
-        self.forget(&Key::Node(gone.name.clone()));
-        self.progress.remove(&gone.name);
-        self.rollouts.forget(&gone.name);
-        let Some(node) = self.known.forget_node(&gone.name) else { return };
+        let Some(node) = self.known.node(&gone.name).cloned() else { return };
+        if let Some(held) = self.known.gone(&Key::Node(gone.name.clone())).and_then(|removal| removal.held) {
+            self.others_let_go(gone.name, held);
+        }
         let claims = self.known.claims_of(&node);
         // While a claim names the instance, it is the claim's end that forgets it.
-        if let (true, Some(id)) = (claims.is_empty(), dovetail_api::names::instance_id(known::of_node(&node))) {
+        if let (true, Some(id)) = (claims.is_empty(), instance_id_of(&node)) {
             self.endings.forget(&Handle::Id(id.to_owned()));
             self.instances.forget_instance(id);
         }
@@ -318,12 +291,15 @@ impl Handler<Observe> for Terminator {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        let mut phases = Counts::new();
+        self.known.under_way().for_each(|(_, phase)| *phases.entry(phase.label()).or_default() += 1);
         let state = TerminatorState {
-            deleting: self.deleting.len(),
-            busy: self.busy.len(),
+            deleting: self.going().len(),
+            phases,
+            busy: self.known.busy.len(),
             evicting: self.evictions.running(),
             instances: self.endings.count(),
-            interrupted: self.waiting.len(),
+            interrupted: self.announced().len(),
             counts: self.counts.clone(),
         };
         MessageResult(state.into())
@@ -335,29 +311,31 @@ impl Terminator {
         StepEnv { env: self.env.clone(), links: self.links.clone(), trace }
     }
 
+    /// An object is seen to be deleted.
+    fn goes(&mut self, key: Key, ctx: &mut Context<Self>) {
+        if !self.is_going(&key) {
+            self.enter(&key, Some(RemovalPhase::Tainted));
+        }
+        self.touch(key, ctx);
+    }
+
     /// Something has changed about what may be going.
     fn touch(&mut self, key: Key, ctx: &mut Context<Self>) {
-        if !self.deleting.contains(&key) {
+        if !self.is_going(&key) {
             return;
         }
         // One snapshot serves all that changes within the settling time: a drain touches its node once a pod.
-        self.dirty.insert(key);
+        self.known.marked.insert(key);
         self.look_soon(SETTLING_TIME, ctx);
     }
 
     fn look_soon(&mut self, after: Duration, ctx: &mut Context<Self>) {
-        if !std::mem::replace(&mut self.scheduled, true) {
+        if !std::mem::replace(&mut self.timers.scheduled, true) {
             ctx.run_later(after, |terminator, ctx| {
-                terminator.scheduled = false;
+                terminator.timers.scheduled = false;
                 terminator.look_at_changes(ctx);
             });
         }
-    }
-
-    fn forget(&mut self, key: &Key) {
-        self.deleting.remove(key);
-        self.dirty.remove(key);
-        self.refused.forget(&format!(" {key}"));
     }
 
     fn count(&mut self, what: &'static str) {
@@ -382,13 +360,13 @@ impl Terminator {
             }
             answered.answers.iter().filter(|one| !one.ended.is_empty()).for_each(|one| terminator.tell_ended(one));
             // An answer leads to a look at every claim and Node: a look costs no call.
-            terminator.dirty.extend(terminator.deleting.iter().cloned());
+            terminator.mark_going();
             terminator.look_soon(SETTLING_TIME, ctx);
         }));
     }
 
     fn tell_ended(&mut self, answer: &endings::InstanceAnswer) {
-        let of = self.known.claims.values().find(|claim| handle(claim).as_ref() == Some(&answer.handle)).cloned();
+        let of = self.known.claims().find(|claim| handle(claim).as_ref() == Some(&answer.handle)).cloned();
         let Some(claim) = of else { return };
         let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
         for instance in &answer.ended {

@@ -8,7 +8,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dovetail_api::names::instance_id;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::Instance;
 use dovetail_core::ownership::OwnershipMarks;
@@ -17,7 +16,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::TerminatorLinks;
 use super::endings::SURE_WITHIN;
-use super::known::of_node;
+use super::removal::instance_id_of;
 use crate::kube::calls::CallError;
 use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
@@ -68,5 +67,5 @@ pub async fn have_no_node(links: &TerminatorLinks, claim: &NodeClaim, machines: 
 }
 
 fn is_of(node: &Node, machine: &Instance) -> bool {
-    instance_id(of_node(node)) == Some(&machine.id)
+    instance_id_of(node) == Some(&machine.id)
 }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
@@ -11,6 +10,7 @@ use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::disruption::RemovalReason;
 use dovetail_core::interruption::InterruptionNotice;
 use dovetail_core::lifecycle::initialization::is_ready;
+use dovetail_core::termination::reports::DrainReport;
 use dovetail_core::termination::{Drain, HeldPod, PlaceWait, SuccessorPlace, deadline, held};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
@@ -25,47 +25,11 @@ use crate::recorder::object;
 use crate::settings::Interruptions;
 use crate::telemetry::log_event::{LogEvent, Names};
 
-/// Pods that are waited for this long are named in an event.
-const LONG: Duration = Duration::from_secs(30);
-/// Minimum time between two reports of what holds a drain; repeated only after a change.
-const SAID: Duration = Duration::from_secs(60);
-
-/// Time after which a held drain is reported as blocked, with the remedy.
-const BLOCKED: Duration = Duration::from_secs(60);
-
-/// Progress of a Node's drain, for the log.
-#[derive(Default)]
-pub struct DrainProgress {
-    /// Reason for its deletion, as known at the first look.
-    pub reason: String,
-    /// Time at which its draining was first seen here. Monotonic.
-    draining_since: Option<Duration>,
-    /// True once the wait for places has been reported.
-    awaiting_places: bool,
-    /// Last reported obstacles, with the time. Monotonic.
-    held: Option<(Duration, BTreeSet<String>)>,
-    /// Obstacles last reported as blocking it, with the remedy.
-    blocked: Option<BTreeSet<String>>,
-    /// True once the wait for volumes has been reported.
-    pub awaiting_volumes: bool,
-    /// Evicted and not told yet.
-    pub evicted: Vec<String>,
-    /// Deleted and not told yet.
-    pub deleted: Vec<String>,
-}
-
 /// A Node that is drained, and its claim.
 pub(super) struct Drained<'a> {
     pub step_env: &'a StepEnv,
     pub node: &'a Arc<Node>,
     pub claim: Option<&'a NodeClaim>,
-}
-
-impl DrainProgress {
-    /// At the first look.
-    pub fn begun(reason: String) -> Self {
-        Self { reason, ..Self::default() }
-    }
 }
 
 impl Drained<'_> {
@@ -121,7 +85,7 @@ impl Terminator {
     /// True if no places are awaited: its instance is ending already, or interrupted nodes are drained Karpenter's way.
     fn goes_at_once(&self, claim: Option<&NodeClaim>) -> bool {
         let Some(claim) = claim else { return false };
-        let decided = self.reasons.get(&claim.name_any()).map(|(reason, _)| *reason);
+        let decided = self.decision(&claim.name_any()).map(|(reason, _)| reason);
         let evicts = self.env.settings.interruption == Interruptions::Evict;
         (evicts && decided == Some(RemovalReason::Interrupted))
             || InterruptionNotice::on(claim).is_some_and(|notice| notice.kind.is_over())
@@ -130,13 +94,12 @@ impl Terminator {
     fn tell_draining(&mut self, drained: &Drained<'_>, pods: usize, held: &[HeldPod]) {
         let (node, now) = (drained.node.name_any(), self.env.now());
         let reason = self.reason_of_node(&node);
-        let progress = self.progress.entry(node.clone()).or_default();
-        match progress.draining_since {
-            None => {
-                progress.draining_since = Some(now);
+        let Some(progress) = self.progress(&node) else { return };
+        match progress.reports.note_drain(now) {
+            DrainReport::Begun => {
                 drained.step_env.emit(LogEvent::Draining { node, node_claim: drained.claim_name(), pods, reason });
             }
-            Some(since) if now.saturating_sub(since) >= LONG => {
+            DrainReport::Slow => {
                 let (first, others): (Vec<_>, Vec<_>) = held.iter().partition(|one| one.rule.holds());
                 let remedy = first.first().and_then(|one| one.rule.remedy());
                 let remedy = remedy.map(|remedy| format!("; to end that, {remedy}")).unwrap_or_default();
@@ -144,7 +107,7 @@ impl Terminator {
                 let message = format!("Failed to drain node, {pods} pods are waiting to be evicted: {why}{remedy}");
                 drained.step_env.record(Record::warning(object::node(drained.node), "FailedDraining", message));
             }
-            Some(_) => {}
+            DrainReport::None => {}
         }
     }
 
@@ -161,8 +124,7 @@ impl Terminator {
         // Until packing has answered, which takes a moment, nobody knows until when.
         let known = waited.awaiting.iter().any(|one| one.place != SuccessorPlace::None);
         let Some(until) = waited.awaiting.iter().map(|one| one.until).max().filter(|_| known) else { return };
-        let progress = self.progress.entry(node.clone()).or_default();
-        if std::mem::replace(&mut progress.awaiting_places, true) {
+        if !self.progress(&node).is_some_and(|progress| progress.reports.awaits_places()) {
             return;
         }
         let names = Names::first(NAMES_LISTED, waited.awaiting.iter().map(|one| full(&one.pod.pod)));
@@ -179,21 +141,17 @@ impl Terminator {
             return;
         }
         let (node, now) = (drained.node.name_any(), self.env.now());
-        let progress = self.progress.entry(node.clone()).or_default();
-        let long = progress.draining_since.is_some_and(|since| now.saturating_sub(since) >= BLOCKED);
         let remedies: BTreeSet<&str> = held.iter().filter_map(|one| one.rule.remedy()).collect();
-        if long && !remedies.is_empty() && progress.blocked.as_ref() != Some(&lines) {
-            let (pods, why) = (lines.len(), Names::first(NAMES_LISTED, lines.iter().cloned()));
-            let (node, remedy) = (node.clone(), remedies.into_iter().collect::<Vec<_>>().join("; "));
-            progress.blocked = Some(lines.clone());
-            drained.step_env.emit(LogEvent::DrainBlocked { node, node_claim: drained.claim_name(), pods, why, remedy });
+        let Some(progress) = self.progress(&node) else { return };
+        let due = progress.reports.note_obstacles(&lines, !remedies.is_empty(), now);
+        let (pods, why, node_claim) = (lines.len(), Names::first(NAMES_LISTED, lines), drained.claim_name());
+        if due.blocked {
+            let (node, node_claim, why) = (node.clone(), node_claim.clone(), why.clone());
+            let remedy = remedies.into_iter().collect::<Vec<_>>().join("; ");
+            drained.step_env.emit(LogEvent::DrainBlocked { node, node_claim, pods, why, remedy });
         }
-        let said = |(when, said): &(Duration, BTreeSet<String>)| *said == lines || now.saturating_sub(*when) < SAID;
-        if progress.held.as_ref().is_some_and(said) {
-            return;
+        if due.held {
+            drained.step_env.emit(LogEvent::DrainHeld { node, node_claim, pods, why });
         }
-        let (pods, why) = (lines.len(), Names::first(NAMES_LISTED, lines.iter().cloned()));
-        progress.held = Some((now, lines));
-        drained.step_env.emit(LogEvent::DrainHeld { node, node_claim: drained.claim_name(), pods, why });
     }
 }

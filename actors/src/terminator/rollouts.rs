@@ -21,20 +21,15 @@ use kube::ResourceExt;
 use super::Terminator;
 use super::places::Drained;
 use super::steps::StepEnv;
+use crate::context::book::Key;
 use crate::kube::calls::{CallError, Calls};
 use crate::messages::{Record, Roll};
 use crate::reading::LenientApi;
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
-/// The restarts of all drains.
-#[derive(Default)]
-pub(super) struct Rollouts {
-    known: BTreeMap<RolloutKey, Restart>,
-}
-
 /// A restart within a drain: one for each Node and ReplicaSet whose pods are to leave.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone)]
 struct RolloutKey {
     node: String,
     /// Namespace and name of the ReplicaSet.
@@ -42,16 +37,10 @@ struct RolloutKey {
 }
 
 /// A Deployment's restart in a drain.
-struct Restart {
+pub(super) struct Restart {
     progress: RestartProgress,
     /// Its namespace and name; its ReplicaSet's before it is known.
     deployment: String,
-}
-
-impl Rollouts {
-    pub fn forget(&mut self, node: &str) {
-        self.known.retain(|key, _| key.node != node);
-    }
 }
 
 /// A pod's set, if the pod asks to be moved by a rollout.
@@ -83,7 +72,7 @@ impl Terminator {
                 SuccessorPlace::for_pod(snapshot, &pod, now) == SuccessorPlace::Ready || snapshot.budgets_hold(&pod.pod)
             };
             // Once begun it stays begun: whether the budget would allow an eviction by now no longer matters.
-            let moves = match self.rollouts.known.get(&key) {
+            let moves = match self.restart(&key) {
                 Some(known) => known.progress.moves(),
                 None => snapshot.moves_by_rollout(&pod) && there(),
             };
@@ -92,7 +81,8 @@ impl Terminator {
                 continue;
             }
             let new = || Restart { progress: RestartProgress::new(now.monotonic), deployment: key.set.clone() };
-            let progress = &mut self.rollouts.known.entry(key.clone()).or_insert_with(new).progress;
+            let Some(removal) = self.known.get_mut(&Key::node(&key.node)) else { continue };
+            let progress = &mut removal.rollouts.entry(key.set.clone()).or_insert_with(new).progress;
             let full = format!("{}/{}", pod.pod.namespace, pod.pod.name);
             rules.insert(full, HoldReason::Rollout(progress.description().to_owned()));
             let asks = progress.asks(now.monotonic);
@@ -108,9 +98,13 @@ impl Terminator {
         rules
     }
 
+    fn restart(&mut self, key: &RolloutKey) -> Option<&mut Restart> {
+        self.known.get_mut(&Key::node(&key.node))?.rollouts.get_mut(&key.set)
+    }
+
     /// Gives up the wait for a restart that has brought no new pod for too long.
     fn give_up_rollout(&mut self, step_env: &StepEnv, pod: &PodEntry, key: &RolloutKey, now: Duration) {
-        let Some(known) = self.rollouts.known.get_mut(key) else { return };
+        let Some(known) = self.restart(key) else { return };
         if let Some(news) = known.progress.give_up(now) {
             let deployment = known.deployment.clone();
             self.tell_rollout(step_env, pod, &key.node, deployment, news);
@@ -136,7 +130,7 @@ impl Terminator {
         let AskedRestart { deployment, answer } = answered;
         let now = self.env.now();
         // The Node may have gone while the API server was asked.
-        let Some(known) = self.rollouts.known.get_mut(key) else { return };
+        let Some(known) = self.restart(key) else { return };
         deployment.clone_into(&mut known.deployment);
         if let Some(news) = known.progress.answered(answer, now) {
             self.tell_rollout(step_env, pod, &key.node, deployment, news);

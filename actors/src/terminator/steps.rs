@@ -8,6 +8,7 @@ use dovetail_api::names::labels::CAPACITY_RESERVATION_ID;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::clock::later;
 use dovetail_core::termination::instance::handle;
+use dovetail_core::termination::reports::reason::end_reason;
 use dovetail_core::termination::{ClaimCondition, node, with};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
@@ -15,7 +16,7 @@ use kube::ResourceExt;
 
 use super::TerminatorLinks;
 use super::left::left_on;
-use super::why::end_reason;
+use super::removal::is_deleting as goes;
 use crate::context::env::Env;
 use crate::context::{measures, traces};
 use crate::kube::calls::CallError;
@@ -372,11 +373,6 @@ impl StepEnv {
 fn reservation_of(claim: &NodeClaim) -> Option<String> {
     handle(claim)?;
     claim.labels().get(CAPACITY_RESERVATION_ID).cloned()
-}
-
-/// True if it is being deleted: an API server restored from a backup may have it as it was before, and then it stays.
-fn goes<K: kube::Resource>(object: &K) -> bool {
-    object.meta().deletion_timestamp.is_some()
 }
 
 /// Time of a Node's deletion by the API server's clock; the end of time for one that is not deleted, so that no pod has come

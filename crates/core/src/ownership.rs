@@ -46,6 +46,21 @@ pub enum Maker {
     Karpenter,
 }
 
+/// Ownership of the instance that is written on a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnershipVerdict {
+    /// No instance is written on it.
+    NoInstance,
+    /// EC2 has not been heard yet.
+    Unknown,
+    /// EC2 knows no such instance, or none yet.
+    Missing,
+    /// The instance is the claim's.
+    Ours,
+    /// The instance is not the claim's.
+    NotOurs(NotOwned),
+}
+
 /// The reason that an instance is not ours, or not this NodeClaim's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NotOwned {

@@ -38,7 +38,7 @@ pub const FIELDS: &[Row] = &[
     ("NodeClaim", "status.imageID", "crates/core/src/cluster_state/launches/observed.rs", "image_id"),
     ("NodeClaim", "status.lastPodEventTime", "crates/core/src/disruption/tests/marks.rs", "last_pod_event_time"),
     ("NodeClaim", "status.nodeName", "actors/src/terminator/look.rs", "status.node_name"),
-    ("NodeClaim", "status.providerID", "actors/src/terminator/known.rs", "provider_id"),
+    ("NodeClaim", "status.providerID", "actors/src/context/book.rs", "provider_id"),
 
     ("EC2NodeClass", "spec.amiFamily", "crates/cloud/src/resolve/view.rs", "fn family_of"),
     ("EC2NodeClass", "spec.amiSelectorTerms", "crates/cloud/src/ec2/resolving/images.rs", "ami_selector_terms"),

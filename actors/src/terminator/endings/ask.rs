@@ -11,9 +11,9 @@ use dovetail_core::termination::instance::{Handle, handle};
 use futures::StreamExt;
 
 use super::super::TerminatorLinks;
-use super::super::known::is_deleting;
 use super::super::left::left_on;
 use super::super::named::{have_no_node, shared};
+use super::super::removal::is_deleting;
 use super::{EndingObject, InstanceAnswer, InstanceQuery, SURE_WITHIN};
 use crate::cloud::end_once::{TOGETHER, end_once};
 use crate::kube::claims::NodeClaimApi;

@@ -13,8 +13,9 @@ use super::emptiness::{self, PoolCandidates, PoolNodeTotals};
 use super::machines::{NodeAndClaim, machines};
 use super::marks::{self, StatusMark};
 use super::memory::Memory;
+use super::own_slot::follow_ended_first;
 use super::pools::{DisruptionPool, Observing, pools};
-use super::repair::Ward;
+use super::repair::{Ward, repair_by_force};
 use super::ttl::{self, TtlMark};
 use super::{RemovalReason, expiry, repair};
 use crate::cluster_state::{ClaimFacts, Moment, Snapshot};
@@ -137,8 +138,8 @@ pub fn decide_disruption(
     };
     look.mistakes();
     let machines = machines(snapshot, now);
-    look.follow_ended_first();
-    look.repair_by_force(&machines);
+    follow_ended_first(&mut look);
+    repair_by_force(&mut look, &machines);
     look.machines(&machines);
     look.expire();
     look.finish()

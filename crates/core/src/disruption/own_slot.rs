@@ -233,20 +233,18 @@ fn is_full(reservation: &str, offers: &OffersByClass) -> bool {
     own.all(|one| one.reservation_capacity == Some(0))
 }
 
-impl Look<'_> {
-    /// Goes on with nodes that were ended first.
-    pub(super) fn follow_ended_first(&mut self) {
-        let lost = self.memory.own_slots.follow(self.snapshot, self.offers, self.now);
-        self.out.drift.lost.extend(lost);
-        if self.memory.own_slots.kept().next().is_some() {
-            self.look_again(Some(later(self.now, AGAIN)));
-        }
+/// Goes on with nodes that were ended first.
+pub(super) fn follow_ended_first(look: &mut Look<'_>) {
+    let lost = look.memory.own_slots.follow(look.snapshot, look.offers, look.now);
+    look.out.drift.lost.extend(lost);
+    if look.memory.own_slots.kept().next().is_some() {
+        look.look_again(Some(later(look.now, AGAIN)));
     }
+}
 
-    /// The reservation whose instance a node has to give up first ([`own_slot`]).
-    pub(super) fn own_slot(&self, machine: &NodeAndClaim<'_>) -> Option<String> {
-        let known = self.memory.planning.clone();
-        let input = PlanningInput { instance_types: self.offers.clone(), now: self.moment, only: None, ..known };
-        own_slot(machine, self.snapshot, &input)
-    }
+/// The reservation whose instance a node has to give up first ([`own_slot`]).
+pub(super) fn find_own_slot(look: &Look<'_>, machine: &NodeAndClaim<'_>) -> Option<String> {
+    let known = look.memory.planning.clone();
+    let input = PlanningInput { instance_types: look.offers.clone(), now: look.moment, only: None, ..known };
+    own_slot(machine, look.snapshot, &input)
 }

@@ -7,6 +7,7 @@
 //! ```
 
 mod announcement;
+mod events;
 mod kept;
 mod notice;
 mod rebalance;
@@ -19,6 +20,7 @@ use std::fmt;
 use serde::Serialize;
 
 pub use announcement::{Announcement, Ignored};
+pub use events::KnownEvents;
 pub use kept::KeptMessages;
 pub use notice::{InterruptionNotice, LONGEST_PLACE_WAIT, TooLate};
 pub use rebalance::Rebalancing;

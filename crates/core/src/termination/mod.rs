@@ -6,24 +6,30 @@
 //! claim  deleting ─► deadline written ─► its Nodes deleted, until they are gone ─► instance ─► finalizer off
 //! ```
 //!
-//! Two total functions, one for each object: its known state gives the next step. All of that state stands in the API server or
-//! in EC2, so that a successor continues where a killed leader stopped.
+//! Two total functions, one for each object: its known state gives the next step, and that its [`RemovalPhase`]. All of that
+//! state stands in the API server or in EC2, so that a successor continues where a killed leader stopped.
 
+pub mod announced;
 pub mod claim;
 pub mod drain;
+pub mod guard;
 pub mod held;
 pub mod home;
 pub mod instance;
 pub mod node;
+pub mod phase;
 pub mod places;
 #[cfg(test)]
 mod random;
+pub mod reports;
 pub mod rollout;
 pub mod volumes;
 
+pub use announced::AnnouncedEnd;
 pub use drain::Drain;
 pub use held::{HeldPod, HoldReason, held};
 pub use instance::InstanceObservation;
+pub use phase::RemovalPhase;
 pub use places::{Awaiting, Patience, PlaceWait, SuccessorPlace};
 pub use volumes::Attachment;
 

@@ -18,8 +18,9 @@ use crate::lifecycle::initialization::is_ready;
 /// Minimum time of a drain: kube-scheduler may bind a pod to a node whose taint it has not seen yet.
 const SHORTEST_DRAIN: SignedDuration = SignedDuration::from_secs(5);
 
-const DRAINING: [ClaimCondition; 1] = [ClaimCondition { condition: DRAINED, status: UNKNOWN, reason: "Draining" }];
-const IS_DRAINED: ClaimCondition = ClaimCondition { condition: DRAINED, status: TRUE, reason: "" };
+pub(super) const DRAINING: [ClaimCondition; 1] =
+    [ClaimCondition { condition: DRAINED, status: UNKNOWN, reason: "Draining" }];
+pub(super) const IS_DRAINED: ClaimCondition = ClaimCondition { condition: DRAINED, status: TRUE, reason: "" };
 const DETACHING: ClaimCondition =
     ClaimCondition { condition: VOLUMES_DETACHED, status: UNKNOWN, reason: "AwaitingVolumeDetachment" };
 const DETACHED: ClaimCondition = ClaimCondition { condition: VOLUMES_DETACHED, status: TRUE, reason: "" };
@@ -143,6 +144,16 @@ fn began(claim: &NodeClaim) -> Option<Timestamp> {
 #[must_use]
 pub fn is_drained(said: &[ClaimCondition]) -> bool {
     said.contains(&IS_DRAINED)
+}
+
+/// True if these conditions say that a node's drain has begun.
+pub(super) fn is_draining(said: &[ClaimCondition]) -> bool {
+    said == DRAINING
+}
+
+/// True if these conditions say that a node's instance ends.
+pub(super) fn is_ending(said: &[ClaimCondition]) -> bool {
+    said == TERMINATING
 }
 
 /// The Node without our finalizer.

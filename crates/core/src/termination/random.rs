@@ -17,7 +17,7 @@ use serde_json::json;
 use super::claim::{self, ClaimStep};
 use super::drain::Latecomers;
 use super::node::{self, DeletingNode, NodeStep};
-use super::{InstanceObservation, with};
+use super::{InstanceObservation, RemovalPhase, with};
 use crate::cluster_state::PodEntry;
 use crate::lifecycle::fixtures::{launched_claim, node as fresh_node, ready, second};
 use crate::lifecycle::{LifecycleStep, registration};
@@ -61,6 +61,8 @@ struct World {
     volumes: BTreeSet<String>,
     seen: InstanceObservation,
     ends_at: Option<i64>,
+    /// Phases of the Node and of the claim since the leader began.
+    phases: [Option<RemovalPhase>; 2],
 }
 
 fn entry(number: usize, pod: &OnePod) -> Arc<PodEntry> {
@@ -94,7 +96,14 @@ impl World {
             volumes: (0..setting.volumes).map(|number| format!("v{number}")).collect(),
             seen: InstanceObservation::Unknown,
             ends_at: None,
+            phases: [None; 2],
         }
+    }
+
+    /// Notes the phase of the Node (0) or claim (1): it never goes back while one leader is there and no pod comes.
+    fn enter(&mut self, of: usize, phase: Option<RemovalPhase>) {
+        assert!(phase >= self.phases[of], "{phase:?} after {:?}", self.phases[of]);
+        self.phases[of] = phase;
     }
 
     fn instance_is_gone(&self, now: i64) -> bool {
@@ -138,7 +147,9 @@ impl World {
             seen: self.seen,
             asked: second(now),
         };
-        match node::next(&node, &known, second(now)) {
+        let step = node::next(&node, &known, second(now));
+        self.enter(0, RemovalPhase::of_node(&step));
+        match step {
             NodeStep::NotOurs | NodeStep::Settle | NodeStep::AwaitVolumes(_) => {}
             NodeStep::DeleteClaim => self.claim.as_mut().unwrap().metadata.deletion_timestamp = Some(Time(second(now))),
             NodeStep::Ask => self.ask(now, false),
@@ -179,7 +190,9 @@ impl World {
     fn look_at_claim(&mut self, now: i64) {
         let Some(claim) = self.claim.clone() else { return };
         let nodes: Vec<&Node> = self.node.iter().collect();
-        match claim::next(&claim, &nodes, self.seen, second(now)) {
+        let step = claim::next(&claim, &nodes, self.seen, second(now));
+        self.enter(1, RemovalPhase::of_claim(&step));
+        match step {
             ClaimStep::NotOurs | ClaimStep::AwaitNodes => {}
             ClaimStep::SetDeadline(deadline) => {
                 let annotations = self.claim.as_mut().unwrap().metadata.annotations.get_or_insert_default();
@@ -215,7 +228,7 @@ proptest! {
         let mut world = World::from_setting(&setting);
         for now in 100..1200 {
             if setting.successions.contains(&(now - 100)) {
-                world.seen = InstanceObservation::Unknown;
+                (world.seen, world.phases) = (InstanceObservation::Unknown, [None; 2]);
             }
             world.look_at_node(now);
             world.look_at_claim(now);

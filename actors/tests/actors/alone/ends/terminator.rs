@@ -113,6 +113,28 @@ fn an_empty_node_goes_with_its_instance_in_order() {
 }
 
 #[test]
+fn state_says_how_far_claim_and_node_are_on_their_way_out() {
+    alone(|bench| async move {
+        let actor = start(&bench);
+        working(&bench, &actor, 1);
+        bench.pod("web-a", Some(1));
+        // Its kubelet says nothing: nobody waits for places.
+        bench.kubelet(1, "Unknown");
+        delete_claim(&bench, 1);
+        show(&bench, &actor, 1);
+        assert_eq!(state(&bench, &actor).await.phases, [("tainted", 1)].into());
+        for _ in 0..10 {
+            show(&bench, &actor, 1);
+            bench.pass(0.5).await;
+        }
+        let now = state(&bench, &actor).await;
+        assert_eq!((now.deleting, now.phases), (2, [("draining", 2)].into()), "{:?}", bench.told.lines());
+        go_on(&bench, &actor, 1, 60).await;
+        assert!(is_gone(&bench, 1) && state(&bench, &actor).await.phases.is_empty());
+    });
+}
+
+#[test]
 fn a_node_that_a_person_deletes_takes_its_claim_and_instance() {
     alone(|bench| async move {
         let actor = start(&bench);

@@ -14,7 +14,7 @@ use crate::disruption::cause::DisruptionCause;
 use crate::disruption::emptiness::PoolNodeTotals;
 use crate::disruption::look::{DisruptedClaim, Look, disrupted};
 use crate::disruption::machines::NodeAndClaim;
-use crate::disruption::own_slot::EndedFirst;
+use crate::disruption::own_slot::{EndedFirst, find_own_slot};
 use crate::disruption::pools::{DisruptionPool, Observing};
 use crate::disruption::repair::RepairMark;
 use crate::disruption::{Blocked, RemovalReason, allowed, blocked};
@@ -233,7 +233,7 @@ impl<'a> Look<'a> {
             if let Some(other) = self.memory.own_slots.other_than(&one.disrupted.pool, uid) {
                 return Outcome::Stays(format!("the successor of node {other} of its nodepool comes first"), false);
             }
-            if let Some(reservation) = self.own_slot(machine) {
+            if let Some(reservation) = find_own_slot(self, machine) {
                 return match holds {
                     None => Outcome::OwnSlot(reservation),
                     Some(why) => Outcome::Stays(why, true),

@@ -19,6 +19,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use self::brake::Tally;
 use self::diagnosis::{Diagnosis, first_due};
+pub(super) use self::legacy::repair_by_force;
 pub use self::mark::RepairMark;
 pub(super) use self::pace::Repairs;
 use super::cause::DisruptionCause;

@@ -15,10 +15,11 @@ use dovetail_core::lifecycle::{self, ClaimStage};
 use futures::{StreamExt, stream};
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use super::{Registrar, RegistrarLinks};
+use super::super::{Registrar, RegistrarLinks};
 use crate::kube::calls::{BELIEVED, CallError, Calls};
 use crate::messages::TakeSnapshot;
 use crate::reading::LenientApi;
@@ -33,7 +34,7 @@ const READY_WITHIN: SignedDuration = SignedDuration::from_secs(120);
 /// Longest wait of a node for the nomination of its pods, and the pause before another attempt.
 const LONGEST: Duration = Duration::from_secs(2);
 /// Time after it has joined in which a node may wait for others to be let in.
-pub(super) const COMES_LAST: SignedDuration = SignedDuration::from_secs(60);
+pub(in crate::registrar) const COMES_LAST: SignedDuration = SignedDuration::from_secs(60);
 /// Pause after the API server forbids nominations.
 const FORBIDDEN_FOR: Duration = Duration::from_secs(600);
 
@@ -52,7 +53,7 @@ pub(super) struct KeptPlaces {
 
 /// Outcome of an attempt to write nominations.
 #[derive(Debug, Default)]
-pub(super) struct NominationWrite {
+pub(in crate::registrar) struct NominationWrite {
     /// Pods, by uid, and the node that each is nominated to now; none where it was taken back.
     done: Vec<(String, Option<String>)>,
     /// Pods, by uid, of whose nomination to that node nothing is left to be done.
@@ -62,11 +63,15 @@ pub(super) struct NominationWrite {
     /// Something was not written: it is not tried again at once.
     failed: bool,
     /// The node is not let in yet: its room is for pods that are still to come, and others would take it.
-    pub(super) waits: bool,
+    pub(in crate::registrar) waits: bool,
 }
 
 /// Nominates the pods expected at a claim to its node, unless that one `may_wait` and is better let in after others.
-pub(super) async fn nominate_pods(links: RegistrarLinks, claim: String, may_wait: bool) -> NominationWrite {
+pub(in crate::registrar) async fn nominate_pods(
+    links: RegistrarLinks,
+    claim: String,
+    may_wait: bool,
+) -> NominationWrite {
     let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return NominationWrite::default() };
     if may_wait && known.comes_last(&claim, links.calls.env.moment()) {
         return NominationWrite { waits: true, ..NominationWrite::default() };
@@ -104,34 +109,44 @@ async fn write_one(calls: &Calls, place: KeptPlace) -> (KeptPlace, Result<(), Ca
     (place, answer.map(drop))
 }
 
-impl Registrar {
-    /// True if nominations may be written now.
-    pub(super) fn keeps_places(&self) -> bool {
-        self.kept.forbidden_until <= self.env.now()
-    }
-
-    /// Takes note of what was written.
-    pub(super) fn kept(&mut self, outcome: NominationWrite) {
+impl KeptPlaces {
+    /// Takes note of what was written. Returns the API server's words if it forbids that, and has done so more than once.
+    fn note(&mut self, outcome: NominationWrite, now: Duration) -> Option<String> {
         // Another place may have been kept for the pod since it was looked.
         for (uid, node) in outcome.over {
-            if self.kept.written.get(&uid) == Some(&node) {
-                self.kept.written.remove(&uid);
+            if self.written.get(&uid) == Some(&node) {
+                self.written.remove(&uid);
             }
         }
         if !outcome.done.is_empty() {
-            self.kept.forbidden = 0;
+            self.forbidden = 0;
         }
         for (uid, node) in outcome.done {
             match node {
-                Some(node) => drop(self.kept.written.insert(uid, node)),
-                None => drop(self.kept.written.remove(&uid)),
+                Some(node) => drop(self.written.insert(uid, node)),
+                None => drop(self.written.remove(&uid)),
             }
         }
-        let Some(why) = outcome.forbidden.filter(|_| self.keeps_places()) else { return };
-        self.kept.forbidden += 1;
-        if self.kept.forbidden >= BELIEVED {
-            self.kept.forbidden = 0;
-            self.kept.forbidden_until = self.env.now() + FORBIDDEN_FOR;
+        let why = outcome.forbidden.filter(|_| self.forbidden_until <= now)?;
+        self.forbidden += 1;
+        if self.forbidden < BELIEVED {
+            return None;
+        }
+        self.forbidden = 0;
+        self.forbidden_until = now + FORBIDDEN_FOR;
+        Some(why)
+    }
+}
+
+impl Registrar {
+    /// True if nominations may be written now.
+    pub(in crate::registrar) fn keeps_places(&self) -> bool {
+        self.binder.kept.forbidden_until <= self.env.now()
+    }
+
+    /// Takes note of what was written.
+    pub(in crate::registrar) fn note_kept(&mut self, outcome: NominationWrite) {
+        if let Some(why) = self.binder.kept.note(outcome, self.env.now()) {
             self.env.emit(LogEvent::PlacesNotKept { why });
         }
     }
@@ -144,15 +159,15 @@ impl Registrar {
     }
 
     /// Nominates pods, once more where kube-scheduler has taken it back, until their nodes are ready; takes back what is over.
-    pub(super) fn look_at_kept_places(&mut self, ctx: &mut Context<Self>) {
-        let coming = self.claims.iter().filter(|(_, claim)| self.is_about_to_be_ready(claim));
-        let coming: BTreeSet<String> = coming.map(|(name, _)| name.clone()).collect();
-        let nothing = coming.is_empty() && self.kept.written.is_empty();
-        if self.kept.looking || nothing || !self.keeps_places() {
+    pub(in crate::registrar) fn look_at_kept_places(&mut self, ctx: &mut Context<Self>) {
+        let coming = self.known.claims().filter(|claim| self.is_about_to_be_ready(claim));
+        let coming: BTreeSet<String> = coming.map(|claim| claim.name_any()).collect();
+        let nothing = coming.is_empty() && self.binder.kept.written.is_empty();
+        if self.binder.kept.looking || nothing || !self.keeps_places() {
             return;
         }
-        self.kept.looking = true;
-        let (links, env, written) = (self.links.clone(), self.env.clone(), self.kept.written.clone());
+        self.binder.kept.looking = true;
+        let (links, env, written) = (self.links.clone(), self.env.clone(), self.binder.kept.written.clone());
         let looking = async move {
             let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return NominationWrite::default() };
             let (mut places, over) = known.places_over(&written, env.moment());
@@ -170,9 +185,9 @@ impl Registrar {
         };
         ctx.spawn(looking.into_actor(self).map(|outcome, registrar, ctx| {
             let pause = if outcome.failed { LONGEST } else { CHECK_INTERVAL };
-            registrar.kept(outcome);
+            registrar.note_kept(outcome);
             ctx.run_later(pause, |registrar, ctx| {
-                registrar.kept.looking = false;
+                registrar.binder.kept.looking = false;
                 registrar.look_at_kept_places(ctx);
             });
         }));

@@ -1,0 +1,165 @@
+//! Pods expected on nodes. When the last pod of a plan is bound, it is known how many each node got.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dovetail_core::cluster_state::NominationTarget;
+
+use crate::messages::{Planned, TraceContext};
+
+/// Plans whose pods are not all bound, by their target.
+#[derive(Default)]
+pub(super) struct Plans(BTreeMap<NominationTarget, PlanState>);
+
+struct PlanState {
+    waiting: BTreeSet<String>,
+    /// Number of pods that each node got: kube-scheduler may put some on others than the plan's.
+    bound: BTreeMap<String, usize>,
+    trace: TraceContext,
+}
+
+/// A plan that is over.
+#[derive(Debug, PartialEq)]
+pub(super) struct BoundPods {
+    pub target: NominationTarget,
+    /// Number of its pods that each node got.
+    pub bound: BTreeMap<String, usize>,
+    pub trace: TraceContext,
+}
+
+/// Consequences of a pod that is bound or gone.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Settled {
+    /// The plan that it counts with, if it was planned.
+    pub plan: Option<(NominationTarget, TraceContext)>,
+    /// That plan, if it was the last pod.
+    pub over: Option<BoundPods>,
+}
+
+impl Plans {
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// A pod of a plan is bound to a node, which is of that claim, or gone.
+    pub fn settle(&mut self, uid: &str, node: Option<&str>, claim: Option<&str>) -> Settled {
+        let planned = self.0.iter().find(|(_, plan)| plan.waiting.contains(uid)).map(|(target, _)| target.clone());
+        let Some(planned) = planned else {
+            // One whose plan an earlier leader made, or that found room before it was planned, counts with those for its node.
+            if let Some((node, target)) = node.and_then(|node| Some((node, self.plan_of(node, claim)?))) {
+                self.count(&target, node);
+            }
+            return Settled::default();
+        };
+        let target = node.and_then(|node| self.plan_of(node, claim)).unwrap_or_else(|| planned.clone());
+        if target != planned {
+            self.swap(uid, &planned, &target);
+        }
+        if let Some(node) = node {
+            self.count(&target, node);
+        }
+        let Some(plan) = self.0.get_mut(&target) else { return Settled::default() };
+        plan.waiting.remove(uid);
+        let (trace, over) = (plan.trace, plan.waiting.is_empty());
+        let over = if over { self.finish(&target) } else { None };
+        Settled { plan: Some((target, trace)), over }
+    }
+
+    /// Pods are planned for a place; those of them that were planned for another are no longer waited for there. Returns the
+    /// plans that are over by that.
+    pub fn plan(&mut self, planned: Planned) -> Vec<BoundPods> {
+        for plan in self.0.values_mut() {
+            plan.waiting.retain(|uid| !planned.pods.contains(uid));
+        }
+        let left = |(target, plan): (&NominationTarget, &PlanState)| {
+            (plan.waiting.is_empty() && *target != planned.target).then(|| target.clone())
+        };
+        let left: Vec<NominationTarget> = self.0.iter().filter_map(left).collect();
+        let over = left.iter().filter_map(|target| self.finish(target)).collect();
+        let new = || PlanState { waiting: BTreeSet::new(), bound: BTreeMap::new(), trace: planned.trace };
+        self.0.entry(planned.target).or_insert_with(new).waiting.extend(planned.pods);
+        over
+    }
+
+    /// A plan is over.
+    pub fn finish(&mut self, target: &NominationTarget) -> Option<BoundPods> {
+        let PlanState { bound, trace, .. } = self.0.remove(target)?;
+        Some(BoundPods { target: target.clone(), bound, trace })
+    }
+
+    fn count(&mut self, target: &NominationTarget, node: &str) {
+        if let Some(plan) = self.0.get_mut(target) {
+            *plan.bound.entry(node.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// The target whose plan is for a node.
+    fn plan_of(&self, node: &str, claim: Option<&str>) -> Option<NominationTarget> {
+        let by_claim = claim.map(|claim| NominationTarget::Claim(claim.to_owned()));
+        let mut known = by_claim.into_iter().chain([NominationTarget::Node(node.to_owned())]);
+        known.find(|target| self.0.contains_key(target))
+    }
+
+    /// kube-scheduler has put a pod of one plan in the place of another plan's: their pods change plans.
+    fn swap(&mut self, uid: &str, from: &NominationTarget, to: &NominationTarget) {
+        let Some(other) = self.0.get(to).and_then(|plan| plan.waiting.first().cloned()) else { return };
+        for (target, leaves, comes) in [(from, uid, other.as_str()), (to, other.as_str(), uid)] {
+            if let Some(plan) = self.0.get_mut(target) {
+                plan.waiting.remove(leaves);
+                plan.waiting.insert(comes.to_owned());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(name: &str) -> NominationTarget {
+        NominationTarget::Claim(name.to_owned())
+    }
+
+    fn plans(all: &[(&str, &[&str])]) -> Plans {
+        let mut plans = Plans::default();
+        for (name, pods) in all {
+            assert!(plan(&mut plans, name, pods).is_empty());
+        }
+        plans
+    }
+
+    fn plan(plans: &mut Plans, name: &str, pods: &[&str]) -> Vec<NominationTarget> {
+        let trace = TraceContext::root(&mut fastrand::Rng::with_seed(1));
+        let pods = pods.iter().map(|pod| (*pod).to_owned()).collect();
+        plans.plan(Planned { target: claim(name), pods, trace }).into_iter().map(|over| over.target).collect()
+    }
+
+    fn bind(plans: &mut Plans, uid: &str, claim: &str) -> Option<(NominationTarget, Vec<(String, usize)>)> {
+        let node = format!("node-{claim}");
+        let over = plans.settle(uid, Some(&node), Some(claim)).over?;
+        Some((over.target, over.bound.into_iter().collect()))
+    }
+
+    #[test]
+    fn a_plan_is_over_with_its_last_pod_bound_or_gone() {
+        let mut plans = plans(&[("a", &["1", "2", "3"])]);
+        assert_eq!((bind(&mut plans, "1", "a"), plans.settle("2", None, None).over), (None, None));
+        assert_eq!(bind(&mut plans, "3", "a"), Some((claim("a"), vec![("node-a".to_owned(), 2)])));
+        assert_eq!((plans.len(), bind(&mut plans, "4", "a")), (0, None));
+    }
+
+    #[test]
+    fn pods_that_kube_scheduler_swaps_change_plans() {
+        let mut plans = plans(&[("a", &["1"]), ("b", &["2"])]);
+        assert_eq!(bind(&mut plans, "1", "b"), Some((claim("b"), vec![("node-b".to_owned(), 1)])));
+        assert_eq!(bind(&mut plans, "2", "a"), Some((claim("a"), vec![("node-a".to_owned(), 1)])));
+    }
+
+    #[test]
+    fn pods_planned_elsewhere_end_a_plan_and_unplanned_ones_count() {
+        let mut plans = plans(&[("a", &["1", "2"])]);
+        assert_eq!(plans.settle("unplanned", Some("n"), Some("a")), Settled::default());
+        assert!(plan(&mut plans, "b", &["2"]).is_empty());
+        assert_eq!(plan(&mut plans, "b", &["1"]), [claim("a")], "nobody is waited for there");
+        assert_eq!(plans.len(), 1);
+    }
+}
