@@ -22,7 +22,7 @@ class Futile(Rule):
 
     def __init__(self, world):
         super().__init__(world)
-        self._term, self._of = 0, {}  # _of: launch token to claim's uid
+        self._term, self._of, self._count = 0, defaultdict(dict), defaultdict(int)  # _of: launch token to claims' uids, in order
         self._ready, self._seen, self._proven = set(), set(), {}  # _proven: pool to when a claim of it was initialized
         self._lost, self._trials, self._braked = defaultdict(list), defaultdict(list), set()
         self._trials_in_all, self._braked_in_all = defaultdict(list), set()
@@ -45,7 +45,7 @@ class Futile(Rule):
         if claim is None or event.get("claim") is None:
             return
         if claim.token:
-            self._of[claim.token] = claim.uid
+            self._of[claim.token][claim.uid] = None
         conditions = ((event.get("sent") or {}).get("status") or {}).get("conditions") or []
         if claim.uid not in self._ready and any(c["type"] == "Initialized" and c["status"] == "True" for c in conditions):
             self._ready.add(claim.uid)
@@ -67,12 +67,16 @@ class Futile(Rule):
             self._braked_in_all.add(claim.uid)
 
     def _launched(self, instance, t):
-        uid = self._of.get(instance.token)
-        pool = uid and self.world.claims[uid].pool
-        if uid in self._braked:
+        uids = self._of.get(instance.token)
+        if not uids:
+            return
+        pool = self.world.claims[min(uids)].pool
+        self._count[instance.token] += 1
+        # Any of the instances of a call for several may be for any of its claims: first for those that were made before.
+        if self._count[instance.token] > len(uids.keys() - self._braked):
             self._trials[pool].append(t)
             self._judge(t, self._trials[pool], f"of pool {pool}", FREE)
-        if uid in self._braked_in_all:
+        if self._count[instance.token] > len(uids.keys() - self._braked_in_all):
             self._trials_in_all[pool].append(t)
             self._judge(t, [at for trials in self._trials_in_all.values() for at in trials], "of all pools", FREE_IN_ALL)
 
@@ -82,7 +86,8 @@ class Futile(Rule):
             self.world.violate("INV-23", t, f"{count} instances {whose} within an hour after {free} came to nothing")
 
     def _ended(self, instance, t):
-        uid = self._of.get(instance.token)
+        of = self.world.index.claims_of(instance.id)
+        uid = of[0].uid if of else min(self._of.get(instance.token) or [None])
         if uid is None or uid in self._ready or instance.interrupted is not None:
             return
         pool = self.world.claims[uid].pool

@@ -73,8 +73,13 @@ class Doubled(Rule):
             of[instance.token if instance.token in known else instance.token.rsplit("-", 1)[0]].append(instance)
         for tokens, uids in families(self.world.claims.values(), set(of)):
             self._lasting(_with(of, tokens), max(1, len(uids)), min(tokens))
+        # Of a call for several claims each has its own instance, which is written on it.
+        owners = defaultdict(set)
         for claim in self.world.claims.values():
-            self._again(claim, _with(of, claim.tokens))
+            owners[claim.instance].add(claim.uid)
+        for claim in self.world.claims.values():
+            own = [one for one in _with(of, claim.tokens) if not owners[one.id] or claim.uid in owners[one.id]]
+            self._again(claim, own)
 
     def _lasting(self, own, allowed, token):
         end, since, living = self.world.end, None, 0

@@ -10,8 +10,8 @@ use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
     Cloud, CloudError, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue,
-    FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, MadeResource,
-    QueueMessage,
+    FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedFleet, LaunchedInstance,
+    MadeResource, QueueMessage,
 };
 use dovetail_core::interruption::status::Trouble;
 use futures::future::BoxFuture;
@@ -156,6 +156,20 @@ impl CloudInstances for MeteredCloud {
         })
     }
 
+    fn launch_several(&self, request: LaunchRequest, count: u32) -> BoxFuture<'_, Result<LaunchedFleet, LaunchError>> {
+        Box::pin(async move {
+            let begun = self.env.now();
+            let answer = match &self.leader_term {
+                Some(leader_term) => leader_term.while_holds(self.cloud.launch_several(request, count)).await,
+                None => None,
+            };
+            let answer = answer.unwrap_or_else(|| Err(LaunchError::from_call(&term_is_over("CreateFleet"))));
+            let missing = answer.as_ref().map_or_else(Some, |fleet| fleet.missing.as_ref());
+            self.answered("Create", begun, missing.map(of_launch));
+            answer
+        })
+    }
+
     looking! {
         instances "List" () -> Vec<Instance>;
         instances_by_name "ListByName" (ended: bool) -> Vec<Instance>;
@@ -273,6 +287,10 @@ mod tests {
             Box::pin(async move { Ok(self.call("launch").await) })
         }
 
+        fn launch_several(&self, _: LaunchRequest, _: u32) -> BoxFuture<'_, Result<LaunchedFleet, LaunchError>> {
+            Box::pin(async move { Ok(self.call("launch_several").await) })
+        }
+
         slow! {
             instances() -> Vec<Instance>;
             instances_by_name(ended: bool) -> Vec<Instance>;
@@ -314,7 +332,8 @@ mod tests {
         let request = LaunchRequest::new("token", "default", Arc::new(class.clone()));
         let (ids, tags) = (vec!["i-1".to_owned()], BTreeMap::new());
         let well = tokio::join!(
-            async { cloud.launch(request).await.is_ok() },
+            async { cloud.launch(request.clone()).await.is_ok() },
+            async { cloud.launch_several(request.clone(), 2).await.is_ok() },
             async { cloud.resolve_node_class(&class).await.is_ok() },
             async { cloud.remove_node_class(&class).await.is_ok() },
             async { cloud.terminate_all(&[]).await.is_ok() },
@@ -323,7 +342,7 @@ mod tests {
             async { cloud.receive("queue").await.is_ok() },
             async { cloud.delete_messages("queue", &ids).await.is_ok() },
         );
-        let well = [well.0, well.1, well.2, well.3, well.4, well.5, well.6, well.7];
+        let well = [well.0, well.1, well.2, well.3, well.4, well.5, well.6, well.7, well.8];
         well.into_iter().filter(|one| *one).count()
     }
 
@@ -335,12 +354,12 @@ mod tests {
         let slow = Arc::new(Slow::default());
         let shared: Arc<dyn Cloud> = slow.clone();
         let cloud = MeteredCloud::within(&leader_term, &shared, &env, "test");
-        assert_eq!(change_everything(&*cloud).await, 8);
+        assert_eq!(change_everything(&*cloud).await, 9);
         // These begin half a second before the deadline.
         assert_eq!(change_everything(&*cloud).await, 0);
-        assert_eq!((slow.begun.lock().unwrap().len(), slow.done.lock().unwrap().len()), (16, 8));
+        assert_eq!((slow.begun.lock().unwrap().len(), slow.done.lock().unwrap().len()), (18, 9));
         assert_eq!(change_everything(&*cloud).await, 0);
-        assert_eq!(slow.begun.lock().unwrap().len(), 16, "these do not even begin");
+        assert_eq!(slow.begun.lock().unwrap().len(), 18, "these do not even begin");
         assert!(cloud.instances().await.is_ok(), "one may still look");
         let onlooker = MeteredCloud::shared(&shared, &env, "test");
         assert_eq!(change_everything(&*onlooker).await, 0);

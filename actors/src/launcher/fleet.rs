@@ -10,23 +10,27 @@ use crate::telemetry::span::{OpenSpan, names};
 /// Most refusals of one call that become spans.
 const MOST_REFUSALS: usize = 64;
 
-/// Tells the call and its refusals, each of which is an error, whatever came of the call. The class's status says what
-/// zones are called.
-pub fn called(
-    env: &Env,
-    span: OpenSpan,
-    class: &EC2NodeClass,
-    refusals: &[OfferingRefusal],
-    outcome: Result<&LaunchedInstance, &LaunchError>,
-) {
-    // All are counted, and no more than the bound are spans: one call may be refused for hundreds of offerings.
+/// Counts what a call was refused. The class's status says what zones are called.
+pub fn count_refusals(env: &Env, class: &EC2NodeClass, refusals: &[OfferingRefusal]) {
     for refusal in refusals {
         let OfferingRefusal { zone, capacity_type, code, .. } = refusal;
         env.measure(&Measure::LaunchRefused { zone, zone_id: zone_id(class, zone), capacity_type, reason: code });
     }
+}
+
+/// Ends a claim's span of a call, with the refusals as spans of their own, each of which is an error, whatever came of the call.
+/// `count` is the number of claims that the call was made for.
+pub fn end_span(
+    env: &Env,
+    span: OpenSpan,
+    count: u32,
+    refusals: &[OfferingRefusal],
+    outcome: Result<&LaunchedInstance, &LaunchError>,
+) {
     if !span.is_wanted() {
         return;
     }
+    // No more than the bound are spans: one call may be refused for hundreds of offerings.
     for (number, refusal) in refusals.iter().take(MOST_REFUSALS).enumerate() {
         let refused = env.span(span.context(), "refused", &number.to_string());
         let refused = refused
@@ -39,6 +43,7 @@ pub fn called(
         .with("rpc.system", "aws-api")
         .with("rpc.service", "EC2")
         .with("rpc.method", "CreateFleet")
+        .with("dovetail.nodeclaims", usize::try_from(count).unwrap_or(usize::MAX))
         .with("dovetail.refusals", refusals.len());
     match outcome {
         Ok(instance) => {

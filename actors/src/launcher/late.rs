@@ -57,7 +57,8 @@ impl Launcher {
         let inside = traces::of_claim(trace, name);
         let (env, links, since) = (self.env.clone(), self.links.clone(), self.env.wall());
         let reported = self.failures.clone();
-        Launching { env, links, own: None, trace: inside, inside, since, gone, reported }
+        let merging = self.merging.clone();
+        Launching { env, links, own: None, trace: inside, inside, since, gone, reported, merging }
     }
 
     /// Launches for a claim as soon as somebody is expected on it, and takes it back when nobody is for long.

@@ -2,6 +2,7 @@
 //! then the instance is written on the claim. Each step can be found half done by a successor and be finished without a
 //! second instance (docs/decisions/020). What comes next is decided by `dovetail_core::lifecycle::protocol`; here it is done.
 
+mod calling;
 mod calls;
 
 use std::sync::{Arc, Mutex};
@@ -9,12 +10,10 @@ use std::time::Duration;
 
 use actix::Recipient;
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::{Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance};
+use dovetail_cloud::{Instance, LaunchRequest, LaunchedInstance};
 use dovetail_core::launch_backoff::{BackoffCause, LaunchOutcome};
 pub use dovetail_core::lifecycle::protocol::LaunchEnd;
-use dovetail_core::lifecycle::protocol::{
-    ApiFailure, Claimed, Input, LaunchCallResult, LaunchStep, Pause, Protocol, takes_instance,
-};
+use dovetail_core::lifecycle::protocol::{ApiFailure, Claimed, Input, LaunchStep, Pause, Protocol, takes_instance};
 use dovetail_core::ownership::OwnershipMarks;
 use dovetail_core::say_once::SayOnce;
 use jiff::Timestamp;
@@ -27,17 +26,14 @@ use crate::context::env::Env;
 use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::launcher::LauncherLinks;
-use crate::launcher::denied;
 use crate::launcher::facts::{self, as_launched};
-use crate::launcher::fleet;
-use crate::messages::{ClaimSoldOut, LaunchFails, LaunchOrder, Record, TookReserved, TraceContext};
-use crate::recorder::object;
+use crate::launcher::merging::{Merging, OnTheWay};
+use crate::launcher::shared::Membership;
+use crate::messages::{LaunchFails, LaunchOrder, TraceContext};
 use crate::telemetry::log_event::LogEvent;
 
 /// Pause between two looks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
-/// Longest wait for CreateFleet's answer.
-const FLEET_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest pause between two attempts of one claim.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Number of looks for a missing class: the watch of claims may be ahead of that of classes.
@@ -64,6 +60,8 @@ pub struct Launching {
     pub gone: Arc<Notify>,
     /// Failures that were reported lately, of all launches.
     pub reported: Arc<Mutex<Repeats>>,
+    /// Launches that may be made by one call.
+    pub merging: Arc<Merging>,
 }
 
 /// Reason why there is nothing to ask the cloud for.
@@ -97,11 +95,11 @@ pub fn short(words: &str) -> String {
 
 /// Launches a claim, from creation to the instance written on it. Answers how it ended, what that says about others, and what the
 /// instance costs, or may cost at least, in $/h.
-pub async fn run(launching: Launching, order: LaunchOrder) -> (LaunchEnd, LaunchOutcome, f64) {
+pub async fn run(launching: Launching, order: LaunchOrder, way: Option<OnTheWay>) -> (LaunchEnd, LaunchOutcome, f64) {
     // The protocol decides and does nothing, `Work` does and decides nothing: what a test explores is what runs here.
     let (ordered, mut input) = (order.claim.clone(), Input::Begin);
     let mut protocol = Protocol::new(ordered.metadata.uid.is_none());
-    let mut work = Work::new(&launching, order);
+    let mut work = Work { way, ..Work::new(&launching, order) };
     let end = loop {
         match protocol.step(input, launching.env.now(), launching.links.calls.may_act()) {
             LaunchStep::End(end) => break end,
@@ -125,6 +123,10 @@ struct Work<'a> {
     adopted: bool,
     /// The claim as ordered, then as last read or written.
     claim: NodeClaim,
+    /// Until it comes to a call: others of its pool and class wait for it.
+    way: Option<OnTheWay>,
+    /// Its part in the call of this attempt.
+    part: Option<Membership>,
     /// Request of this attempt.
     request: Option<LaunchRequest>,
     /// Launched instance, and its hostname if known.
@@ -152,6 +154,8 @@ impl<'a> Work<'a> {
             pods: order.pods,
             adopted: order.claim.metadata.uid.is_some(),
             claim: order.claim,
+            way: None,
+            part: None,
             request: None,
             instance: None,
             found: Vec::new(),
@@ -176,16 +180,13 @@ impl<'a> Work<'a> {
                 made?
             }
             LaunchStep::Read => self.read_claim().await?,
-            LaunchStep::WriteToken(token) => launching.write_token(self.claim.clone(), &token).await?,
-            LaunchStep::Prepare(token) => return self.prepare(&token).await.map(Input::Prepared),
-            LaunchStep::Call { number: (attempt, call), .. } => {
-                return self.call(attempt, call).await.map(Input::Called);
-            }
+            LaunchStep::Prepare => return self.prepare().await.map(Input::Prepared),
+            LaunchStep::Join(attempt) => return Ok(Input::Joined(self.join(attempt).await)),
+            LaunchStep::WriteToken(part) => launching.write_part(self.claim.clone(), &part).await?,
+            LaunchStep::Call { number, .. } => return self.call(number).await.map(Input::Called),
             LaunchStep::Look(token) => {
-                let asked = launching.env.now();
-                // The time is of before the question: what is launched after it cannot be in the answer.
-                let found = launching.links.cloud.instances_with_token(&token).await;
-                return Ok(Input::Looked(asked, found.ok().map(|found| self.keep_own(found))));
+                let (asked, found) = self.find_instances(&token).await?;
+                return Ok(Input::Looked(asked, found.map(|found| self.keep_own(found))));
             }
             LaunchStep::Rest(pause) => {
                 let pause = match pause {
@@ -227,15 +228,16 @@ impl<'a> Work<'a> {
     }
 
     /// Makes what the cloud is asked for; answers why there is nothing to ask for, as it is counted.
-    async fn prepare(&mut self, token: &str) -> Result<Result<(), &'static str>, ApiFailure> {
-        self.calls = Backoff::cloud(self.launching.env.rng(token));
-        let mut prepared = self.launching.request(&self.claim, token, self.adopted).await?;
+    async fn prepare(&mut self) -> Result<Result<(), &'static str>, ApiFailure> {
+        let mut prepared = self.launching.request(&self.claim, "", self.adopted).await?;
         for _ in 0..CLASS_LOOKS {
             if !prepared.as_ref().is_err_and(|no| no.label == NO_CLASS.label) {
                 break;
             }
+            // Nobody waits for a launch that waits itself.
+            self.way = None;
             tokio::time::sleep(CHECK_INTERVAL).await;
-            prepared = self.launching.request(&self.claim, token, self.adopted).await?;
+            prepared = self.launching.request(&self.claim, "", self.adopted).await?;
         }
         if let Err(no) = &prepared {
             self.launching.tell_failure(&self.claim, no.reason, no.why, false);
@@ -246,95 +248,6 @@ impl<'a> Work<'a> {
         let outcome = prepared.as_ref().map(|_| ()).map_err(|no| no.label);
         self.request = prepared.ok();
         Ok(outcome)
-    }
-
-    /// Calls the cloud.
-    async fn call(&mut self, attempt: u32, call: u32) -> Result<LaunchCallResult, ApiFailure> {
-        let launching = self.launching;
-        let Some(request) = self.current_request().await? else { return Ok(LaunchCallResult::Never) };
-        // Until it is known what was launched, if something was.
-        self.price = facts::cheapest(&request);
-        let (request_token, class) = (request.token.clone(), request.node_class.clone());
-        let span = launching.env.span(launching.trace, "CreateFleet", &format!("{attempt}/{call}")).remote();
-        let error = match tokio::time::timeout(FLEET_TIMEOUT, launching.links.cloud.launch(request)).await {
-            Ok(Ok(instance)) => {
-                fleet::called(&launching.env, span, &class, &instance.refusals, Ok(&instance));
-                launching.refused(instance.refusals.clone());
-                launching.launched(&instance);
-                // Before the claim is written, which until then holds its place in the reservation.
-                if let Some(id) = instance.reservation_id.clone() {
-                    launching.env.post(&launching.links.catalogue, TookReserved { id });
-                }
-                self.price = instance.price;
-                let id = instance.id.clone();
-                launching.known_to_be(&id, OwnershipMarks::launched_with(&request_token, ""));
-                self.instance = Some((instance, String::new()));
-                return Ok(LaunchCallResult::Launched(id));
-            }
-            // A call that ends with the term says nothing of the pool; a successor asks by the same token.
-            Ok(Err(_)) if !launching.links.calls.may_act() => return Err(ApiFailure::Deposed),
-            Ok(Err(error)) => error,
-            Err(_) => {
-                // It may have launched all the same: only a look by the token says so.
-                span.failed("TimedOut", format!("no answer within {FLEET_TIMEOUT:?}")).end();
-                return Ok(LaunchCallResult::Unknown);
-            }
-        };
-        fleet::called(&launching.env, span, &class, &error.refusals, Err(&error));
-        let at_once = error.refusals.iter().any(|refusal| refusal.is_capacity());
-        denied::record_denied(launching, &self.claim, &error.refusals);
-        // Before the claim goes: the packing that follows is not to choose the same again.
-        launching.refused(error.refusals.clone());
-        if denied::is_reported_to_pods(&error, self.calls.failures()) {
-            denied::tell_pods(launching, &self.claim, &error).await;
-        }
-        Ok(self.called_in_vain(error, at_once))
-    }
-
-    /// Handles an error of the cloud. `at_once`: the cloud has said that there is no capacity.
-    fn called_in_vain(&mut self, error: LaunchError, at_once: bool) -> LaunchCallResult {
-        let (launching, claim) = (self.launching, &self.claim);
-        match error.kind {
-            LaunchErrorKind::InsufficientCapacity => {
-                let event = Record::warning(object::claim(claim), "InsufficientCapacityError", &*error.message);
-                launching.env.post(&launching.links.recorder, event);
-                launching.tell_failure(claim, error.reason, &error.message, false);
-                // Before the claim goes, and with it who was expected on it.
-                launching.env.post(&launching.links.cluster, ClaimSoldOut { claim: claim.name_any() });
-                self.outcome = LaunchOutcome::SoldOut;
-                LaunchCallResult::NothingToBeHad { reason: "insufficient_capacity", at_once }
-            }
-            LaunchErrorKind::NodeClassNotReady => {
-                launching.tell_failure(claim, error.reason, &error.message, false);
-                self.outcome = LaunchOutcome::Refused(BackoffCause::ClassNotReady, short(&error.message));
-                LaunchCallResult::NothingToBeHad { reason: "nodeclass_not_ready", at_once: false }
-            }
-            LaunchErrorKind::Retryable => {
-                if self.calls.failures() == 0 {
-                    let what = format!("launching {}", claim.name_any());
-                    launching.env.emit_in(LogEvent::Retrying { what, error: error.to_string() }, launching.trace);
-                }
-                LaunchCallResult::Later
-            }
-            LaunchErrorKind::Final => {
-                launching.tell_failure(claim, error.reason, &error.message, true);
-                launching.fails(claim, error.reason, &error.message);
-                self.failure = (error.reason, error.message);
-                LaunchCallResult::Never
-            }
-            LaunchErrorKind::MayHaveHappened => LaunchCallResult::Unknown,
-            LaunchErrorKind::Unsaid => {
-                // Not with this claim again.
-                launching.tell_failure(claim, error.reason, &error.message, false);
-                launching.fails(claim, error.reason, &error.message);
-                LaunchCallResult::Unsaid
-            }
-            LaunchErrorKind::TokenUsed => {
-                launching.tell_failure(claim, error.reason, &error.message, true);
-                self.failure = (error.reason, error.message);
-                LaunchCallResult::TokenUsed
-            }
-        }
     }
 
     /// A call to the API server has no answer to work with.
@@ -380,7 +293,10 @@ impl<'a> Work<'a> {
         if !takes_instance(&Claimed::from_claim(&claim), &instance.id) {
             return Ok(claim);
         }
-        let hostname = if hostname.is_empty() { launching.hostname(&instance.id).await } else { hostname };
+        let hostname = match hostname.is_empty() {
+            true => launching.hostname(&instance.id, self.part.as_ref()).await,
+            false => hostname,
+        };
         if let Some(request) = self.request.as_ref().filter(|_| !adopted) {
             // Its Node is told from others by that name.
             launching.known_to_be(&instance.id, OwnershipMarks::launched_with(&request.token, &hostname));

@@ -4,7 +4,7 @@
 //! How many may be launched is decided by `dovetail_core::launch_limits`: an order that has to wait is held for a while,
 //! then its pods are packed anew. Before the first launch of a term it is looked at what was launched before (`past`).
 //!
-//! At the mailbox's bound: an order is queued inside, and no more than [`AT_ONCE`] launches run; a claim is in the queue
+//! At the mailbox's bound: an order is queued inside, and a bounded number of launches run; a claim is in the queue
 //! or running at most once.
 
 mod again;
@@ -16,10 +16,12 @@ mod futile;
 mod held;
 mod late;
 mod launch;
+mod merging;
 mod owned;
 mod past;
 mod queue;
 mod refused;
+mod shared;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -42,12 +44,9 @@ use crate::context::backoff::Backoff;
 use crate::context::brakes::repeats::Repeats;
 use crate::context::env::Env;
 use crate::kube::calls::Calls;
-use crate::launcher::{facts::origin, launch::LaunchEnd};
+use crate::launcher::{facts::origin, launch::LaunchEnd, merging::Merging};
 use crate::links::{ToCatalogue, ToClusterWatcher, ToOwner, ToPacker, ToRecorder};
-use crate::messages::{
-    ClaimChanged, ClaimGone, LaunchClaims, LaunchFails, LaunchOrder, LauncherState, Observe, PackNow, TraceContext,
-    Wrote,
-};
+use crate::messages::{ClaimChanged, ClaimGone, LaunchClaims, LaunchFails, LaunchOrder, PackNow, TraceContext, Wrote};
 use again::Again;
 
 /// Longest wait of an order that may not be launched yet; after it, its pods are packed anew.
@@ -58,8 +57,11 @@ const LONGEST_CHECK: Duration = Duration::from_secs(5);
 const REPEAT_INTERVAL: Duration = Duration::from_secs(600);
 /// Age of an order from which it is checked if its pods still need it.
 const NEEDED_FOR: Duration = Duration::from_secs(5);
-/// Launches that run at the same time: EC2 refills about five mutating calls a second after a burst of fifty.
-const AT_ONCE: usize = 20;
+/// Launches that run at the same time: at first, and at most. Those that ask for the same are one call to EC2, so that this bounds
+/// how much is written to the API server at once, and how much is under way when EC2 begins to refuse.
+const AT_ONCE: (usize, usize) = (20, 250);
+/// Launches more that may run for each that has come out well, until none runs or one fails.
+const MORE_FOR_EACH: usize = 3;
 
 /// Addresses that the launcher sends to.
 #[derive(Clone)]
@@ -91,6 +93,8 @@ pub struct Launcher {
     /// Claims queued or being launched, by name, each with whom to tell when it is gone.
     busy: BTreeMap<String, Arc<Notify>>,
     running: usize,
+    /// Most that may run now.
+    at_once: usize,
     /// Claims of this term, and what may still come of their creation.
     creations: Creations,
     /// Claims as they were shown last while something was done about them, by name.
@@ -130,6 +134,8 @@ pub struct Launcher {
     own: Option<Recipient<LaunchFails>>,
     /// Failures that were reported lately, of all launches.
     failures: Arc<Mutex<Repeats>>,
+    /// Launches that may be made by one call.
+    merging: Arc<Merging>,
     rng: fastrand::Rng,
     jitter: fastrand::Rng,
 }
@@ -180,6 +186,7 @@ impl Launcher {
             committed: BTreeMap::new(),
             reported: SayOnce::default(),
             failures: Arc::default(),
+            merging: Arc::default(),
             held: 0,
             waiting: BTreeMap::new(),
             over: BTreeMap::new(),
@@ -190,6 +197,7 @@ impl Launcher {
             sifting: false,
             busy: BTreeMap::new(),
             running: 0,
+            at_once: AT_ONCE.0,
             creations: Creations::default(),
             observed: BTreeMap::new(),
             late: BTreeMap::new(),
@@ -266,7 +274,8 @@ impl Handler<ClaimChanged> for Launcher {
             return;
         }
         if lifecycle::is_deleting(&claim) || lifecycle::stage(&claim).is_some() {
-            return self.waits_no_more(&name);
+            self.waits_no_more(&name);
+            return self.look_for_share(&name, &claim, ctx);
         }
         if self.waits_again(&claim, ctx) {
             return;
@@ -304,21 +313,6 @@ impl Handler<ClaimGone> for Launcher {
     }
 }
 
-impl Handler<Observe> for Launcher {
-    type Result = MessageResult<Observe>;
-
-    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        let state = LauncherState {
-            queued: self.queue.len(),
-            running: self.running,
-            ends: self.ends.clone(),
-            held: self.held,
-            begun: self.begun,
-        };
-        MessageResult(state.into())
-    }
-}
-
 impl Launcher {
     /// Learns from a claim about launches and registrations.
     fn notice(&mut self, name: &str, claim: &NodeClaim, ctx: &mut Context<Self>) {
@@ -352,6 +346,12 @@ impl Launcher {
         ctx: &mut Context<Self>,
     ) {
         self.running -= 1;
+        self.at_once = match &end {
+            LaunchEnd::Launched { .. } if self.running > 0 || !self.queue.is_empty() => {
+                AT_ONCE.1.min(self.at_once + MORE_FOR_EACH)
+            }
+            _ => AT_ONCE.0,
+        };
         // Steps that depend on each other, in this order: what is learnt, the claim freed, its trial ended, packing asked.
         // Where it is not the world that has changed, but the pool that is refused, others are not concerned.
         let known = matches!(outcome, LaunchOutcome::Refused(..));

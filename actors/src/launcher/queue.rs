@@ -24,17 +24,34 @@ use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::{NominationTarget, Snapshot};
 use dovetail_core::launch_limits::{AskedLaunch, PoolAndClass, Wait};
 use dovetail_core::lifecycle::{self};
+use dovetail_core::ownership::token::is_shared;
+use dovetail_core::ownership::token_on;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::{AT_ONCE, HOLD, Held, Launcher, NEEDED_FOR, Queued, REPEAT_INTERVAL, launch};
+use super::{HOLD, Held, Launcher, NEEDED_FOR, Queued, REPEAT_INTERVAL, launch};
 use crate::context::alarms::Alarmed as _;
 use crate::context::traces;
 use crate::launcher::cost::cost_with;
 use crate::launcher::facts::{origin, pool_of};
 use crate::launcher::launch::Launching;
-use crate::messages::{LaunchOrder, PackNow, TakeSnapshot, TraceContext, Wrote};
+use crate::messages::{LaunchOrder, LauncherState, Observe, PackNow, TakeSnapshot, TraceContext, Wrote};
 use crate::telemetry::log_event::LogEvent;
+
+impl Handler<Observe> for Launcher {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        let state = LauncherState {
+            queued: self.queue.len(),
+            running: self.running,
+            ends: self.ends.clone(),
+            held: self.held,
+            begun: self.begun,
+        };
+        MessageResult(state.into())
+    }
+}
 
 impl Launcher {
     /// A claim without an instance that nobody here launches: its launch goes on where it stopped.
@@ -45,6 +62,20 @@ impl Launcher {
         }
         self.enqueue(LaunchOrder { claim: claim.clone(), pods: 0, demand: None }, trace);
         self.run(ctx);
+    }
+
+    /// A claim that is being deleted and has a part in a call for several, and no instance: it is given its share of what came of
+    /// the call, which nobody else could tell from the others'. That needs no room and counts nowhere.
+    pub(super) fn look_for_share(&mut self, name: &str, claim: &NodeClaim, ctx: &mut Context<Self>) {
+        let has_instance = claim.status.as_ref().is_some_and(|status| !status.provider_id.is_empty());
+        if !lifecycle::is_deleting(claim) || has_instance || !token_on(claim).is_some_and(|token| is_shared(&token)) {
+            return;
+        }
+        let trace = traces::of_packing(claim).unwrap_or_else(|| TraceContext::root(&mut self.rng));
+        self.busy.insert(name.to_owned(), Arc::default());
+        self.running += 1;
+        let order = LaunchOrder { claim: claim.clone(), pods: 0, demand: None };
+        self.start(order, trace, self.env.wall(), ctx);
     }
 
     /// A claim is queued or launched at most once: its entry in `busy` stands from here until it is freed.
@@ -62,17 +93,17 @@ impl Launcher {
         self.run(ctx);
     }
 
-    /// Begins launches until [`AT_ONCE`] run or none may begin.
+    /// Begins launches until as many run as may, or none may begin.
     pub(super) fn run(&mut self, ctx: &mut Context<Self>) {
         if !self.env.skew().is_borne() {
             let now = self.env.now();
             return self.ring_in("run".to_owned(), now, NEEDED_FOR, ctx, Self::run);
         }
         // Those that have waited longest are not overtaken for longer than it takes to look.
-        if self.running < AT_ONCE {
+        if self.running < self.at_once {
             self.sift(ctx);
         }
-        while self.running < AT_ONCE {
+        while self.running < self.at_once {
             let Some(Queued { order, trace, since, .. }) = self.next(ctx) else { return };
             // Counted from here on: pricing is part of a launch, or any number would be priced at once.
             self.running += 1;
@@ -195,8 +226,11 @@ impl Launcher {
             since,
             gone,
             reported: self.failures.clone(),
+            merging: self.merging.clone(),
         };
-        let run = launch::run(launching, order).into_actor(self);
+        // One that is to be looked for first comes to a call in a minute, if at all.
+        let way = token_on(&order.claim).is_none().then(|| self.merging.begin(origin(&order.claim)));
+        let run = launch::run(launching, order, way).into_actor(self);
         ctx.spawn(run.map(move |(end, outcome, price), launcher, ctx| {
             launcher.come_to(&name, &end, &outcome, price);
             launcher.ended(&name, end, &outcome, trace, ctx);

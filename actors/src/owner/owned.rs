@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dovetail_api::names::{instance_id, tags};
 use dovetail_api::v1::NodeClaim;
 pub use dovetail_core::ownership::OwnershipVerdict;
-use dovetail_core::ownership::{NotOwned, OwnershipMarks};
+use dovetail_core::ownership::{NotOwned, OwnershipMarks, token_on};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
@@ -20,6 +20,8 @@ pub struct Instances {
     named: BTreeMap<String, String>,
     /// Names of claims by the instance that they name.
     naming: BTreeMap<String, BTreeSet<String>>,
+    /// Launch token of each claim that names an instance, by the claim's name.
+    tokens: BTreeMap<String, String>,
 }
 
 impl Instances {
@@ -38,6 +40,7 @@ impl Instances {
         self.unname(&name);
         if let Some(id) = instance_of(claim) {
             self.naming.entry(id.to_owned()).or_default().insert(name.clone());
+            self.tokens.extend(token_on(claim).map(|token| (name.clone(), token)));
             self.named.insert(name, id.to_owned());
         }
     }
@@ -54,6 +57,7 @@ impl Instances {
 
     fn unname(&mut self, claim: &str) {
         let Some(id) = self.named.remove(claim) else { return };
+        self.tokens.remove(claim);
         if let Some(names) = self.naming.get_mut(&id) {
             names.remove(claim);
             if names.is_empty() {
@@ -77,6 +81,12 @@ impl Instances {
         self.known.remove(id);
     }
 
+    /// Number of claims that name an instance and may have it.
+    fn rivals(&self, id: &str, marks: &OwnershipMarks) -> usize {
+        let naming = self.naming.get(id).into_iter().flatten();
+        naming.filter(|name| marks.may_be_of(self.tokens.get(*name).map(String::as_str))).count()
+    }
+
     /// Decides if the instance that is written on a claim is the claim's.
     pub fn verdict(&self, claim: &NodeClaim) -> OwnershipVerdict {
         let Some(id) = instance_of(claim) else { return OwnershipVerdict::NoInstance };
@@ -84,7 +94,7 @@ impl Instances {
             None => OwnershipVerdict::Unknown,
             Some(None) => OwnershipVerdict::Missing,
             // Nothing but that it names it says that it is this one's, and another says the same.
-            Some(Some(marks)) if marks.is_untagged() && self.naming.get(id).is_some_and(|all| all.len() > 1) => {
+            Some(Some(marks)) if marks.needs_sole_claim() && self.rivals(id, marks) > 1 => {
                 OwnershipVerdict::NotOurs(NotOwned::TagMissing { tag: tags::NODE_CLAIM.to_owned() })
             }
             Some(Some(marks)) => marks.is_of(claim).map_or_else(OwnershipVerdict::NotOurs, |_| OwnershipVerdict::Ours),

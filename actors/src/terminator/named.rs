@@ -2,10 +2,10 @@
 //! the instance is that claim's alone.
 //!
 //! Some instances are known to be a claim's by the claim's own words only: Karpenter tags what it launches only after its Node
-//! has registered. One that two claims name is neither's (OWN-2), and a watch may not have shown the second one yet. So the
-//! claims are listed before such an instance is ended.
+//! has registered, and so do we if it was launched for several claims. One that two claims name that may have it is neither's
+//! (OWN-2), and a watch may not have shown the second one yet. So the claims are listed before such an instance is ended.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dovetail_api::v1::NodeClaim;
@@ -30,18 +30,33 @@ pub async fn shared<'a>(
     machines: impl IntoIterator<Item = &'a Instance>,
 ) -> BTreeSet<&'a str> {
     let cluster = links.calls.env.cluster(&*links.cloud);
-    let is_untagged = |one: &&Instance| OwnershipMarks::new(&cluster, &one.tags, &one.private_dns_name).is_untagged();
-    let mut untagged: BTreeSet<&str> = machines.into_iter().filter(is_untagged).map(|one| one.id.as_str()).collect();
+    let marks = |one: &Instance| OwnershipMarks::new(&cluster, &one.tags, &one.private_dns_name);
+    let machines = machines.into_iter().map(|one| (one.id.as_str(), marks(one)));
+    let mut untagged: BTreeMap<&str, OwnershipMarks> = machines.filter(|(_, marks)| marks.needs_sole_claim()).collect();
     if untagged.is_empty() {
-        return untagged;
+        return BTreeSet::new();
     }
     // Without an answer all of them count as shared: nothing is ended on a guess.
     let claims = NodeClaimApi::new(links.calls.clone());
     if let Ok(Ok(all)) = tokio::time::timeout(SURE_WITHIN, claims.list()).await {
-        let naming = |id: &str| all.items.iter().filter(|claim| instance_of(claim) == Some(id)).count();
-        untagged.retain(|id| naming(id) > 1);
+        let naming = |id: &str, marks: &OwnershipMarks| {
+            all.items.iter().filter(|claim| instance_of(claim) == Some(id) && marks.is_of(claim).is_ok()).count()
+        };
+        untagged.retain(|id, marks| naming(id, marks) > 1);
     }
-    untagged
+    untagged.into_keys().collect()
+}
+
+/// Those of these instances that a claim names now; none if the API server does not answer in time.
+pub async fn named_by_claims<'a>(links: &TerminatorLinks, ids: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
+    let ids: BTreeSet<&str> = ids.into_iter().collect();
+    if ids.is_empty() {
+        return ids;
+    }
+    let claims = NodeClaimApi::new(links.calls.clone());
+    let Ok(Ok(all)) = tokio::time::timeout(SURE_WITHIN, claims.list()).await else { return BTreeSet::new() };
+    let named: BTreeSet<&str> = all.items.iter().filter_map(instance_of).collect();
+    ids.into_iter().filter(|id| named.contains(id)).collect()
 }
 
 /// True if machines have no Node that is drained first, by the name that their claim has registered or the one that they would

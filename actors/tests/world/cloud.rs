@@ -13,7 +13,7 @@ use dovetail_cloud::launch::{OfferingRefusal, filters};
 use dovetail_cloud::node_class::{Finding, NodeClassResolution};
 use dovetail_cloud::{
     CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances, Instance,
-    LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, MadeResource, QueueMessage, shipped,
+    LaunchError, LaunchErrorKind, LaunchRequest, LaunchedFleet, LaunchedInstance, MadeResource, QueueMessage, shipped,
 };
 use dovetail_core::clock::Clock;
 use dovetail_core::interruption::status::Trouble;
@@ -210,11 +210,20 @@ impl FakeCloud {
         from
     }
 
-    fn make(&self, request: &LaunchRequest) -> Result<LaunchedInstance, LaunchError> {
-        let mut state = self.state.lock().unwrap();
-        if let Some(there) = state.instances.values().find(|one| token_of(one) == Some(&request.token)) {
-            return Ok(as_launched(there));
+    fn make(&self, request: &LaunchRequest, count: u32) -> Result<LaunchedFleet, LaunchError> {
+        let there: Vec<LaunchedInstance> = {
+            let state = self.state.lock().unwrap();
+            state.instances.values().filter(|one| token_of(one) == Some(&request.token)).map(as_launched).collect()
+        };
+        if !there.is_empty() {
+            return Ok(LaunchedFleet { instances: there, ..LaunchedFleet::default() });
         }
+        let instances = (0..count).map(|_| self.make_one(request)).collect::<Result<_, _>>()?;
+        Ok(LaunchedFleet { instances, ..LaunchedFleet::default() })
+    }
+
+    fn make_one(&self, request: &LaunchRequest) -> Result<LaunchedInstance, LaunchError> {
+        let mut state = self.state.lock().unwrap();
         let selection = filters::select(request)?;
         let cheapest = &selection.candidates[0];
         let offering = cheapest.offerings.iter().min_by(|a, b| a.price.total_cmp(&b.price)).unwrap();
@@ -370,6 +379,10 @@ impl CloudNodeClasses for FakeCloud {
 
 impl CloudInstances for FakeCloud {
     fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
+        async move { Ok(self.launch_several(request, 1).await?.instances.remove(0)) }.boxed()
+    }
+
+    fn launch_several(&self, request: LaunchRequest, count: u32) -> BoxFuture<'_, Result<LaunchedFleet, LaunchError>> {
         async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
             let spoil = {
@@ -378,7 +391,7 @@ impl CloudInstances for FakeCloud {
                 state.spoils.pop_front()
             };
             match spoil {
-                None => self.make(&request),
+                None => self.make(&request, count),
                 Some(Spoil::SoldOut) => {
                     let selection = filters::select(&request)?;
                     let refused = selection.candidates.iter().flat_map(|candidate| {
@@ -393,12 +406,12 @@ impl CloudInstances for FakeCloud {
                     Err(LaunchError::insufficient_capacity("sold out", refused.collect()))
                 }
                 Some(Spoil::MadeAndLost) => {
-                    self.make(&request)?;
+                    self.make(&request, count)?;
                     Err(failure(LaunchErrorKind::MayHaveHappened))
                 }
                 Some(Spoil::LostBefore) => Err(failure(LaunchErrorKind::MayHaveHappened)),
                 Some(Spoil::Hangs) => {
-                    self.make(&request)?;
+                    self.make(&request, count)?;
                     std::future::pending().await
                 }
                 Some(Spoil::Throttled) => Err(failure(LaunchErrorKind::Retryable)),

@@ -14,7 +14,7 @@ use dovetail_cloud::launch::{OfferingRefusal, filters};
 use dovetail_cloud::node_class::{Finding, NodeClassResolution};
 use dovetail_cloud::{
     CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances, Instance,
-    LaunchError, LaunchRequest, LaunchedInstance, MadeResource, QueueMessage,
+    LaunchError, LaunchRequest, LaunchedFleet, LaunchedInstance, MadeResource, QueueMessage,
 };
 use dovetail_core::interruption::status::Trouble;
 use dovetail_sandbox::region::{self, CapacityType, InstanceState, Placement, Region, RegionError};
@@ -58,7 +58,7 @@ impl RegionCloud {
         one.tags.get(CLUSTER_UID) == Some(&self.cluster_uid)
     }
 
-    fn launch_now(&self, request: &LaunchRequest) -> Result<LaunchedInstance, LaunchError> {
+    fn launch_now(&self, request: &LaunchRequest, client_token: &str) -> Result<LaunchedInstance, LaunchError> {
         let selection = filters::select(request)?;
         let offered = selection.candidates.iter().flat_map(|one| one.offerings.iter().map(move |offer| (one, offer)));
         let mut offered: Vec<_> = offered.collect();
@@ -79,7 +79,7 @@ impl RegionCloud {
                 .into(),
                 user_data: String::new(),
             };
-            match self.region.launch(&request.token, &wanted) {
+            match self.region.launch(client_token, &wanted) {
                 Ok(there) => return Ok(LaunchedInstance { price: offer.price, refusals, ..launched(&there) }),
                 Err(RegionError::CannotPlace { instance_type, zone, reason }) => refusals.push(OfferingRefusal {
                     instance_type,
@@ -225,7 +225,23 @@ impl CloudInstances for RegionCloud {
     fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
         async move {
             tokio::time::sleep(ANSWERS_IN).await;
-            self.launch_now(&request)
+            self.launch_now(&request, &request.token)
+        }
+        .boxed()
+    }
+
+    fn launch_several(&self, request: LaunchRequest, count: u32) -> BoxFuture<'_, Result<LaunchedFleet, LaunchError>> {
+        async move {
+            tokio::time::sleep(ANSWERS_IN).await;
+            let mut fleet = LaunchedFleet::default();
+            for number in 0..count {
+                match self.launch_now(&request, &format!("{}/{number}", request.token)) {
+                    Ok(launched) => fleet.instances.push(launched),
+                    Err(error) if fleet.instances.is_empty() => return Err(error),
+                    Err(error) => fleet.missing = Some(error),
+                }
+            }
+            Ok(fleet)
         }
         .boxed()
     }

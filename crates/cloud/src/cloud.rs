@@ -20,7 +20,7 @@ use futures::future::BoxFuture;
 use crate::error::CloudError;
 use crate::info::InstanceTypeInfo;
 use crate::launch::placement::Placing;
-use crate::launch::{LaunchError, LaunchRequest, LaunchedInstance};
+use crate::launch::{LaunchError, LaunchRequest, LaunchedFleet, LaunchedInstance};
 use crate::node_class::NodeClassResolution;
 
 /// The answer of a cloud, some time later.
@@ -76,6 +76,9 @@ pub trait CloudNodeClasses: CloudIdentity {
 pub trait CloudInstances: CloudIdentity {
     /// Launches one instance.
     fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>>;
+
+    /// Launches so many instances by one call, or as many of them as there are to be had; an error where that is none.
+    fn launch_several(&self, request: LaunchRequest, count: u32) -> BoxFuture<'_, Result<LaunchedFleet, LaunchError>>;
 
     /// This cluster's instances that Dovetail or Karpenter launched and that are not yet gone.
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>>;

@@ -30,7 +30,7 @@ pub use cloud::{
     Instance, MadeKind, MadeResource, QueueMessage,
 };
 pub use error::CloudError;
-pub use launch::{LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance};
+pub use launch::{FleetKey, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedFleet, LaunchedInstance};
 
 /// The seam's traits, for whoever has a cloud by its own type and calls it.
 pub mod prelude {

@@ -8,24 +8,26 @@
 //!              or, where a setting allows it and no UID is there, Karpenter's ownership tags are for this cluster's name
 //! the claim    karpenter.sh/nodeclaim is the NodeClaim's name, or, where that tag is absent,
 //!              dovetail.dev/launch-token is a hash of the NodeClaim's own uid
+//!              or, of a launch for several NodeClaims, the NodeClaim proves that the token is made from its uid too, and no
+//!              other NodeClaim names it ([`OwnershipMarks::needs_sole_claim`])
 //!              or, of what Karpenter launched and had not tagged yet, its pool and class are the NodeClaim's, and no other
-//!              NodeClaim names it ([`Marks::is_untagged`])
+//!              NodeClaim names it
 //! ```
 //!
 //! Invariants: OWN-1 no tags, or some of them only, are never ours; OWN-2 an instance is at most one NodeClaim's; OWN-3 what
-//! is written on a NodeClaim, but for its name and uid, changes no answer.
+//! is written on a NodeClaim, but for its name and uid, makes no instance its own that was not launched in a call for it.
 
 pub mod token;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use dovetail_api::names::annotations::LAUNCH_TOKEN;
+use dovetail_api::names::annotations::{LAUNCH_PLACE, LAUNCH_TOKEN};
 use dovetail_api::names::labels::{EC2_NODE_CLASS, NODE_POOL};
 use dovetail_api::names::tags;
 use dovetail_api::v1::NodeClaim;
 
-use token::{attempt_of, launch_token};
+use token::{LaunchPart, Place, attempt_of, is_at, is_shared, launch_token};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AskingCluster {
@@ -193,11 +195,30 @@ impl OwnershipMarks {
         Self { maker, token: None, claim: None, made_for: (None, None), dns_name: String::new() }
     }
 
-    /// True if no tag names its NodeClaim: Karpenter tags an instance only after its Node has registered. Such an instance is
-    /// a NodeClaim's only if no other NodeClaim names it.
+    /// True if no tag tells its NodeClaim from others: Karpenter tags an instance only after its Node has registered, and so do we
+    /// one of a launch for several NodeClaims. Such an instance is a NodeClaim's only if no other NodeClaim names it.
     #[must_use]
-    pub fn is_untagged(&self) -> bool {
-        self.maker == Ok(Maker::Karpenter) && self.claim.is_none()
+    pub fn needs_sole_claim(&self) -> bool {
+        let made_for_several = self.maker == Ok(Maker::Dovetail) && self.token.as_deref().is_some_and(is_shared);
+        self.claim.is_none() && (self.maker == Ok(Maker::Karpenter) || made_for_several)
+    }
+
+    /// True if it was launched by the call with this token for several NodeClaims, and no tag says for which of them.
+    #[must_use]
+    pub fn is_unassigned(&self, token: &str) -> bool {
+        self.maker == Ok(Maker::Dovetail) && self.claim.is_none() && self.token.as_deref() == Some(token)
+    }
+
+    /// True if it may be the instance of a NodeClaim with this launch token that names it; Karpenter's NodeClaims have none.
+    #[must_use]
+    pub fn may_be_of(&self, token: Option<&str>) -> bool {
+        self.maker == Ok(Maker::Karpenter) || self.token.as_deref() == token
+    }
+
+    /// True if a tag names this NodeClaim, of this cluster.
+    #[must_use]
+    pub fn is_tagged_with(&self, claim: &str) -> bool {
+        self.maker.is_ok() && self.claim.as_deref() == Some(claim)
     }
 
     /// True if it was launched for the NodePool and the EC2NodeClass of this NodeClaim.
@@ -219,7 +240,7 @@ impl OwnershipMarks {
             (Some(tagged), _) => Err(NotOwned::OtherClaim { tag: tags::NODE_CLAIM, value: tagged.clone() }),
             (None, _) if maker == Maker::Karpenter && self.is_made_for(claim) => Ok(maker),
             (None, _) if maker == Maker::Karpenter => Err(missing(tags::NODE_CLAIM)),
-            (None, Some(token)) if is_token_of(token, uid) => Ok(maker),
+            (None, Some(token)) if is_token_of(token, uid) || is_part_of(token, claim) => Ok(maker),
             (None, Some(token)) => Err(NotOwned::OtherClaim { tag: tags::LAUNCH_TOKEN, value: token.clone() }),
             (None, None) => Err(missing(tags::LAUNCH_TOKEN)),
         }
@@ -232,20 +253,44 @@ pub fn is_token_of(token: &str, uid: &str) -> bool {
     !uid.is_empty() && attempt_of(token).is_some_and(|attempt| launch_token([uid], attempt) == token)
 }
 
-/// The token by which a NodeClaim's launch may have been called for; `None` if nothing was called. An annotation that is not
-/// the claim's own is not believed: it may hide a call, so the token of the first attempt is looked for.
+/// True if a NodeClaim proves that a launch for several was made for it too.
+fn is_part_of(token: &str, claim: &NodeClaim) -> bool {
+    let uid = claim.metadata.uid.as_deref().filter(|uid| !uid.is_empty());
+    place_on(claim).zip(uid).is_some_and(|(place, uid)| is_at(token, &place, uid))
+}
+
+fn place_on(claim: &NodeClaim) -> Option<Place> {
+    claim.metadata.annotations.as_ref()?.get(LAUNCH_PLACE)?.parse().ok()
+}
+
+/// The part that a NodeClaim has in its latest launch; `None` if nothing was called. An annotation that is not the claim's own
+/// is not believed: it may hide a call, so the token of the first attempt is looked for.
 #[must_use]
-pub fn token_on(claim: &NodeClaim) -> Option<String> {
+pub fn part_on(claim: &NodeClaim) -> Option<LaunchPart> {
     let written = claim.metadata.annotations.as_ref()?.get(LAUNCH_TOKEN)?;
     let uid = claim.metadata.uid.as_deref().filter(|uid| !uid.is_empty())?;
-    Some(if is_token_of(written, uid) { written.clone() } else { launch_token([uid], 1) })
+    if is_token_of(written, uid) {
+        return Some(LaunchPart { token: written.clone(), place: None });
+    }
+    let place = place_on(claim).filter(|place| is_at(written, place, uid));
+    Some(match place {
+        Some(place) => LaunchPart { token: written.clone(), place: Some(place) },
+        None => LaunchPart::alone(uid, 1),
+    })
+}
+
+/// The token of [`part_on`].
+#[must_use]
+pub fn token_on(claim: &NodeClaim) -> Option<String> {
+    part_on(claim).map(|part| part.token)
 }
 
 /// True if a NodeClaim carries a launch token that is not its own.
 #[must_use]
 pub fn has_foreign_token(claim: &NodeClaim) -> bool {
     let written = claim.metadata.annotations.as_ref().and_then(|own| own.get(LAUNCH_TOKEN));
-    written.is_some_and(|token| !is_token_of(token, claim.metadata.uid.as_deref().unwrap_or_default()))
+    let uid = claim.metadata.uid.as_deref().unwrap_or_default();
+    written.is_some_and(|token| !is_token_of(token, uid) && !is_part_of(token, claim))
 }
 
 /// True if a Node's labels say that another provider of Karpenter's has made it: it has the label of a node class (group and
@@ -317,6 +362,31 @@ mod tests {
         assert_eq!(token_on(&claim("a")), None);
     }
 
+    fn put(claim: &mut NodeClaim, part: &LaunchPart) {
+        let place = part.place.as_ref().map(|place| (LAUNCH_PLACE.to_owned(), place.to_string()));
+        let token = (LAUNCH_TOKEN.to_owned(), part.token.clone());
+        claim.metadata.annotations = Some(place.into_iter().chain([token]).collect());
+    }
+
+    #[test]
+    fn instance_of_shared_launch_is_of_its_claims_and_no_others() {
+        let parts = token::share(["uid-a", "uid-b"], 1);
+        let own = tagged(&[(tags::CLUSTER_UID, "us"), (tags::LAUNCH_TOKEN, &parts[0].token)]);
+        let marks = OwnershipMarks::new(&cluster(false), &own, "");
+        assert!(marks.needs_sole_claim() && marks.is_unassigned(&parts[0].token));
+        let (mut a, mut thief) = (claim("a"), claim("thief"));
+        assert!(marks.is_of(&a).is_err(), "without the proof");
+        put(&mut a, &parts[0]);
+        put(&mut thief, &parts[0]);
+        assert_eq!(marks.is_of(&a), Ok(Maker::Dovetail));
+        assert_eq!((part_on(&a), has_foreign_token(&a)), (Some(parts[0].clone()), false));
+        assert!(marks.is_of(&thief).is_err(), "both annotations copied");
+        assert_eq!((token_on(&thief), has_foreign_token(&thief)), (Some(launch_token(["uid-thief"], 1)), true));
+        let tagged = own.into_iter().chain([(tags::NODE_CLAIM.to_owned(), "b".to_owned())]).collect();
+        let marks = OwnershipMarks::new(&cluster(false), &tagged, "");
+        assert!(marks.is_of(&a).is_err() && !marks.needs_sole_claim() && marks.is_tagged_with("b"));
+    }
+
     #[test]
     fn no_tags_and_each_part_of_them_are_never_ours() {
         for adopts in [false, true] {
@@ -376,13 +446,13 @@ mod tests {
             claim
         };
         assert_eq!(judged(true, &own, &of_pool("default")), Ok(Maker::Karpenter));
-        assert!(OwnershipMarks::new(&cluster(true), &own, "").is_untagged());
+        assert!(OwnershipMarks::new(&cluster(true), &own, "").needs_sole_claim());
         assert!(judged(false, &own, &of_pool("default")).is_err(), "the setting says nothing of it");
         assert_eq!(judged(true, &own, &of_pool("other")), Err(missing(tags::NODE_CLAIM)));
         assert_eq!(judged(true, &own, &claim("a")), Err(missing(tags::NODE_CLAIM)), "a claim of no pool");
         own.insert(tags::NODE_CLASS.into(), "other".into());
         assert!(judged(true, &own, &of_pool("default")).is_err());
-        assert!(!OwnershipMarks::new(&cluster(true), &karpenters("a"), "").is_untagged());
+        assert!(!OwnershipMarks::new(&cluster(true), &karpenters("a"), "").needs_sole_claim());
     }
 
     #[test]

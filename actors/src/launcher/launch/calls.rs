@@ -13,7 +13,8 @@ use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::lifecycle;
 use dovetail_core::lifecycle::claim::from_quantities;
 use dovetail_core::lifecycle::launch::InstanceFacts as Facts;
-use dovetail_core::lifecycle::protocol::{ApiFailure, Claimed, put_token, takes_instance, takes_token};
+use dovetail_core::lifecycle::protocol::{ApiFailure, Claimed, put_part, put_term, takes_instance, takes_token};
+use dovetail_core::ownership::token::{LaunchPart, is_shared};
 use kube::ResourceExt;
 
 use super::{CHECK_INTERVAL, Launching, NO_CLASS, NO_ROOM, NoRequest, TYPES_NAMED, short};
@@ -22,6 +23,7 @@ use crate::kube::calls::CallError;
 use crate::kube::claims::NodeClaimApi;
 use crate::launcher::denied::with_free_subnets;
 use crate::launcher::facts::{self, ClassTypes, has_relaxed_min_values, named_types, pool_of};
+use crate::launcher::shared::Membership;
 use crate::messages::{
     FullSubnets, InstanceTypesFor, LaunchFails, LaunchedOffering, Record, Refused, TakeSnapshot, Wrote,
 };
@@ -29,6 +31,9 @@ use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::{OpenSpan, names};
+
+/// Number of questions for the name of a new instance.
+const HOSTNAME_LOOKS: u32 = 3;
 
 impl From<CallError> for ApiFailure {
     fn from(error: CallError) -> Self {
@@ -110,13 +115,26 @@ impl Launching {
         Ok(claim)
     }
 
-    /// Writes the attempt's token, and the leader's term, on the claim before the cloud is called.
-    pub(super) async fn write_token(&self, claim: NodeClaim, token: &str) -> Result<NodeClaim, CallError> {
+    /// Writes the attempt's token and the claim's place, and the leader's term, on the claim before the cloud is called.
+    pub(super) async fn write_part(&self, claim: NodeClaim, part: &LaunchPart) -> Result<NodeClaim, CallError> {
         let term = self.env.term.0;
         let put = |claim: &mut NodeClaim| {
             // A conflict repeats the write, and its cause may be that the claim goes or has its instance.
             if takes_token(&Claimed::from_claim(claim)) {
-                put_token(claim, token, term);
+                put_part(claim, part, term);
+            }
+        };
+        let claim = self.claims().change_metadata(claim, put).await?;
+        self.wrote(&claim);
+        Ok(claim)
+    }
+
+    /// Writes the leader's term on a claim without an instance, whose launch an earlier leader has begun.
+    pub async fn write_term(&self, claim: NodeClaim) -> Result<NodeClaim, CallError> {
+        let term = self.env.term.0;
+        let put = |claim: &mut NodeClaim| {
+            if Claimed::from_claim(claim).instance.is_none() {
+                put_term(claim, term);
             }
         };
         let claim = self.claims().change_metadata(claim, put).await?;
@@ -138,13 +156,20 @@ impl Launching {
     }
 
     /// The name that the instance's node will have; empty when the cloud does not say soon.
-    pub(super) async fn hostname(&self, id: &str) -> String {
-        for _ in 0..3 {
+    pub(super) async fn hostname(&self, id: &str, part: Option<&Membership>) -> String {
+        for _ in 0..HOSTNAME_LOOKS {
             // EC2 may not know a new instance for some seconds; its claim is written by now, and waits for nothing.
-            match self.links.cloud.instance(id).await {
-                Ok(Some(known)) if !known.private_dns_name.is_empty() => return known.private_dns_name,
-                _ => tokio::time::sleep(CHECK_INTERVAL).await,
+            let name = match part.filter(|one| is_shared(&one.part.token)) {
+                Some(part) => part.hostname(self, id).await,
+                None => {
+                    let known = self.links.cloud.instance(id).await.ok().flatten();
+                    known.map(|known| known.private_dns_name).unwrap_or_default()
+                }
+            };
+            if !name.is_empty() {
+                return name;
             }
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
         String::new()
     }

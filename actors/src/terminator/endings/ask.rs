@@ -6,13 +6,14 @@ use std::sync::Arc;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::{CloudError, FoundInstances, Instance};
 use dovetail_core::ownership::OwnershipMarks;
+use dovetail_core::ownership::token::is_shared;
 use dovetail_core::termination::InstanceObservation;
 use dovetail_core::termination::instance::{Handle, handle};
 use futures::StreamExt;
 
 use super::super::TerminatorLinks;
 use super::super::left::left_on;
-use super::super::named::{have_no_node, shared};
+use super::super::named::{have_no_node, named_by_claims, shared};
 use super::super::removal::is_deleting;
 use super::{EndingObject, InstanceAnswer, InstanceQuery, SURE_WITHIN};
 use crate::cloud::end_once::{TOGETHER, end_once};
@@ -99,6 +100,9 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<InstanceQuery>) -> InstanceAn
 /// Looks for the instances that carry a launch token, and ends them if that may be.
 async fn by_token(links: &TerminatorLinks, ask: &InstanceQuery, token: &str) -> Result<InstanceAnswer, CloudError> {
     let mut there = links.cloud.instances_with_token(token).await?;
+    if is_shared(token) {
+        return Ok(answer(ask.handle.clone(), unassigned(links, token, &there).await.into_iter(), &BTreeSet::new()));
+    }
     if let Some(end) = &ask.end {
         let cluster = links.calls.env.cluster(&*links.cloud);
         there.retain(|one| OwnershipMarks::new(&cluster, &one.tags, &one.private_dns_name).is_of(&end.claim).is_ok());
@@ -115,6 +119,18 @@ async fn by_token(links: &TerminatorLinks, ask: &InstanceQuery, token: &str) -> 
     }
     let ended = alive.iter().map(|one| one.id.as_str()).collect();
     Ok(answer(ask.handle.clone(), there.iter(), &ended))
+}
+
+/// The living instances of a call for several claims that no claim has yet: any may come to be the one of a claim that waits. None
+/// is ended here, as it may be another's; the launcher writes on the claim which is its own, and by its id it is ended.
+async fn unassigned<'a>(links: &TerminatorLinks, token: &str, there: &'a [Instance]) -> Vec<&'a Instance> {
+    let cluster = links.calls.env.cluster(&*links.cloud);
+    let is_open = |one: &&Instance| {
+        is_alive(one) && OwnershipMarks::new(&cluster, &one.tags, &one.private_dns_name).is_unassigned(token)
+    };
+    let open: Vec<&Instance> = there.iter().filter(is_open).collect();
+    let named = named_by_claims(links, open.iter().map(|one| one.id.as_str())).await;
+    open.into_iter().filter(|one| !named.contains(one.id.as_str())).collect()
 }
 
 fn is_alive(instance: &Instance) -> bool {

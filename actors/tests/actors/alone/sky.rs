@@ -9,7 +9,7 @@ use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
     CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances, Instance,
-    LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, MadeResource, QueueMessage,
+    LaunchError, LaunchErrorKind, LaunchRequest, LaunchedFleet, LaunchedInstance, MadeResource, QueueMessage,
 };
 use dovetail_core::clock::Clock;
 use dovetail_core::interruption::status::Trouble;
@@ -220,8 +220,12 @@ impl CloudNodeClasses for Sky {
 
 impl CloudInstances for Sky {
     fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
+        async move { Ok(self.launch_several(request, 1).await?.instances.remove(0)) }.boxed()
+    }
+
+    fn launch_several(&self, request: LaunchRequest, count: u32) -> BoxFuture<'_, Result<LaunchedFleet, LaunchError>> {
         let kind = match self.note("launch", request.token.clone()) {
-            None => return self.inner.launch(request),
+            None => return self.inner.launch_several(request, count),
             Some(Fails::Hangs) => return std::future::pending().boxed(),
             Some(Fails::Throttled) => LaunchErrorKind::Retryable,
             Some(Fails::Unknown) => LaunchErrorKind::MayHaveHappened,

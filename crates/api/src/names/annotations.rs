@@ -61,6 +61,8 @@ pub const LEASE_VACANT: &str = "vacant";
 pub const LEASE_LED: &str = "led";
 /// NodeClaim: ClientToken of the launch that it belongs to.
 pub const LAUNCH_TOKEN: &str = "dovetail.dev/launch-token";
+/// NodeClaim: its number in a launch that is made for several NodeClaims, and the proof that the token is made from its uid too.
+pub const LAUNCH_PLACE: &str = "dovetail.dev/launch-place";
 /// NodeClaim: W3C trace context of the batch that it came from.
 pub const TRACEPARENT: &str = "dovetail.dev/traceparent";
 /// NodeClaim: W3C trace context of the cause of its end.

@@ -67,6 +67,7 @@ pub fn annotation_key(key: &str) -> Option<Wrong> {
 pub fn template_annotation(key: &str) -> Option<Wrong> {
     let kept = [
         annotations::LAUNCH_TOKEN,
+        annotations::LAUNCH_PLACE,
         annotations::INTERRUPTION,
         annotations::END_TRACEPARENT,
         annotations::END_REASON,

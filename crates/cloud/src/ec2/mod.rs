@@ -35,7 +35,7 @@ use crate::cloud::{
 };
 use crate::error::CloudError;
 use crate::info::InstanceTypeInfo;
-use crate::launch::{LaunchError, LaunchRequest, LaunchedInstance};
+use crate::launch::{LaunchError, LaunchRequest, LaunchedFleet, LaunchedInstance};
 use crate::node_class::NodeClassResolution;
 use crate::recorder::recorded;
 use crate::user_data::ClusterFacts;
@@ -245,6 +245,10 @@ impl CloudNodeClasses for Ec2Cloud {
 impl CloudInstances for Ec2Cloud {
     fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
         async move { self.launch_one(&request).await }.boxed()
+    }
+
+    fn launch_several(&self, request: LaunchRequest, count: u32) -> BoxFuture<'_, Result<LaunchedFleet, LaunchError>> {
+        async move { self.launch_fleet(&request, count).await }.boxed()
     }
 
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>> {

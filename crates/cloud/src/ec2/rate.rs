@@ -23,8 +23,12 @@ pub(super) use connector::limited;
 
 /// Our share of each bucket: others in the account call EC2, too.
 const SHARE: f64 = 0.9;
+/// Our share of the size of the bucket of launched instances: who else launches hundreds at the time is known by EC2's refusal.
+const SHARE_OF_LAUNCHED: f64 = 1.0;
 /// Tokens that descriptions leave in the bucket that all requests share.
 const RESERVE: f64 = 20.0;
+/// Most tokens that a launch waits for: all that the bucket holds.
+const MOST_LAUNCHED: f64 = 1000.0;
 /// Longest time that a request which can wait lets launches and ends go first.
 const LATEST: Duration = Duration::from_secs(30);
 
@@ -87,10 +91,13 @@ impl Needs {
         let action = text.split('&').find_map(|pair| pair.strip_prefix("Action=")).unwrap_or_default();
         let ids = || text.split('&').filter(|pair| pair.starts_with("InstanceId.")).count().max(1);
         let dry_run = || text.split('&').any(|pair| pair == "DryRun=true");
+        let target =
+            || text.split('&').find_map(|pair| pair.strip_prefix("TargetCapacitySpecification.TotalTargetCapacity="));
+        let launched = || target().and_then(|count| count.parse().ok()).unwrap_or(1.0_f64).clamp(1.0, MOST_LAUNCHED);
         let (api, priority, resources) = match action {
             // It launches nothing, and no pod waits for it.
             "CreateFleet" if dry_run() => (RequestBucket::Mutate, Priority::Later, None),
-            "CreateFleet" => (RequestBucket::Mutate, Priority::First, Some((RequestBucket::Launched, 1.0))),
+            "CreateFleet" => (RequestBucket::Mutate, Priority::First, Some((RequestBucket::Launched, launched()))),
             "CreateLaunchTemplate" => (RequestBucket::Mutate, Priority::First, None),
             "DescribeLaunchTemplates" => (RequestBucket::Describe, Priority::First, None),
             "TerminateInstances" => {
@@ -164,7 +171,8 @@ impl Limiter {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let now = clock.monotonic();
         let bucket = |(api, size, rate): (RequestBucket, f64, f64)| {
-            let (size, rate) = (size * SHARE, rate * SHARE);
+            let of_size = if api == RequestBucket::Launched { SHARE_OF_LAUNCHED } else { SHARE };
+            let (size, rate) = (size * of_size, rate * SHARE);
             (api, TokenBucket::full(size, rate, now))
         };
         let buckets = LIMITS.into_iter().map(bucket).collect();

@@ -1,7 +1,8 @@
-//! Launching one instance: what is asked, what comes of it, and the pure steps between.
+//! Launching instances: what is asked, what comes of it, and the pure steps between.
 
 pub mod filters;
 pub mod images;
+pub mod merge;
 pub mod placement;
 pub mod plan;
 pub mod readiness;
@@ -17,10 +18,14 @@ use dovetail_api::v1::EC2NodeClass;
 use dovetail_core::{InstanceType, MaxOptionPrice, NodeSelectorRequirement, Resources};
 use k8s_openapi::api::core::v1::Taint;
 
+pub use merge::{FleetKey, LaunchedFleet};
 pub use reason::{LaunchError, LaunchErrorKind};
 pub use refusal::OfferingRefusal;
 
-/// One instance to be launched for a NodeClaim.
+/// A pod that runs enclaves asks for it.
+pub const ENCLAVE: &str = "eks.amazonaws.com/nitro-sandbox";
+
+/// One instance to be launched for a NodeClaim; or several, for NodeClaims that ask for the same.
 #[derive(Debug, Clone)]
 pub struct LaunchRequest {
     /// Sent as ClientToken and as the tag `dovetail.dev/launch-token`: the same token is the same launch.

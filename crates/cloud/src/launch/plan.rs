@@ -10,7 +10,7 @@ use super::filters::{LaunchCandidate, LaunchSelection};
 use super::images::ResolvedImages;
 
 /// Elastic Fabric Adapters, as a resource.
-const EFA: &str = "vpc.amazonaws.com/efa";
+pub(super) const EFA: &str = "vpc.amazonaws.com/efa";
 
 /// Properties that types share if one launch template serves them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -61,6 +61,40 @@ async fn fleet_carries_token_tags_and_an_override_per_type_and_zone() {
     assert_eq!(subnets.into_iter().collect::<Vec<_>>(), ["subnet-a", "subnet-b"], "the roomier one of each zone");
 }
 
+/// A fleet of these instances, and an offering that is refused.
+fn some_launched(ids: &[&str], refused: Option<&str>) -> Answer {
+    let ids: String = ids.iter().map(|id| format!("<item>{id}</item>")).collect();
+    let chosen = "<launchTemplateAndOverrides><overrides><instanceType>m5.large</instanceType>\
+         <availabilityZone>us-east-1b</availabilityZone><subnetId>subnet-b</subnetId></overrides></launchTemplateAndOverrides>";
+    let error = refused.map(|code| format!("<item>{chosen}<errorCode>{code}</errorCode></item>")).unwrap_or_default();
+    ok(format!(
+        "<CreateFleetResponse><fleetId>fleet-1</fleetId><errorSet>{error}</errorSet><fleetInstanceSet><item>{chosen}\
+         <instanceIds>{ids}</instanceIds><instanceType>m5.large</instanceType></item></fleetInstanceSet></CreateFleetResponse>"
+    ))
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_for_several_says_which_it_launched_and_why_no_more() {
+    let several = async |answer: Answer| {
+        let script = Script::new();
+        script.answer("CreateFleet", vec![answer]);
+        let request = request("token-1", &["m5.large"], "spot");
+        let fleet = script.cloud().launch_several(request, 3).await.unwrap();
+        assert_eq!(script.calls("CreateFleet")[0]["TargetCapacitySpecification.TotalTargetCapacity"], "3");
+        fleet
+    };
+    let fleet = several(some_launched(&["i-3", "i-1", "i-2"], None)).await;
+    let ids: Vec<&str> = fleet.instances.iter().map(|one| one.id.as_str()).collect();
+    assert_eq!((ids, fleet.missing), (vec!["i-1", "i-2", "i-3"], None));
+    assert!(fleet.instances.iter().all(|one| one.zone == "us-east-1b" && one.price > 0.0));
+    let fleet = several(some_launched(&["i-1", "i-2"], Some("InsufficientInstanceCapacity"))).await;
+    let missing = fleet.missing.unwrap();
+    assert_eq!((fleet.instances.len(), missing.kind), (2, LaunchErrorKind::InsufficientCapacity));
+    assert_eq!(missing.refusals[0].instance_type, "m5.large");
+    let fleet = several(some_launched(&["i-1", "i-2"], None)).await;
+    assert_eq!(fleet.missing.unwrap().kind, LaunchErrorKind::Unsaid, "another may be there");
+}
+
 #[tokio::test(start_paused = true)]
 async fn class_context_is_sent_unless_min_values_were_lowered() {
     for (relaxed, sent) in [(false, Some("ctx-1")), (true, None)] {

@@ -21,6 +21,7 @@ pub mod patch;
 pub mod protocol;
 pub mod readiness;
 pub mod registration;
+pub mod shared_call;
 
 use std::time::Duration;
 

@@ -1,180 +1,40 @@
 //! The launch of one claim, decided step by step (docs/decisions/020); `actors` carries out the steps and reports the results.
 //!
 //! ```text
-//! create ──┐                  ┌───────────── failed for good: the next attempt ◄──┐
-//! read ────┴─ no token ──► write token ──► prepare ──► call ──► instance ──► write it on the claim ──► launched
-//!    │                        ▲                         ▲  └──► nothing to be had ──► discard the claim
-//!    └─ token ──► look for it ┘ none in 60 s             └─ read ◄─ none in 10 s ◄─ look for it ◄── nobody knows
+//! create ──┐            ┌────────────────── failed for good: the next attempt ◄──┐
+//! read ────┴─ no token ─┴► prepare ──► join ──► write token ──► call ──► instance ──► write it on the claim ──► launched
+//!    │                  ▲                                        ▲  └──► nothing to be had ──► discard the claim
+//!    └─ token ──► look for it: none in 60 s                      └─ read ◄─ none in 10 s ◄─ look for it ◄── nobody knows
 //!                    └──► instance ──► write it on the claim ──► launched
 //! ```
+//!
+//! Claims that ask for the same at the same time join in one call (`super::shared_call`), under one token; each goes its own
+//! way by this protocol. A claim that is being deleted is given its share of such a call too, if it may have one, so that the
+//! terminator knows its instance from the others'.
 //!
 //! An instance is never ended here: one too many is an orphan, which the janitor collects, and one that may have been made for a
 //! claim that is given up is left to the terminator, which looks for its token before the claim goes.
 //!
 //! Invariants: LP-1 the token of a call is on the claim before the call; LP-2 no call is begun after the deadline; LP-3 a
 //! call of somebody else, or of an earlier life of ours, is never repeated: its instance is looked for until EC2's
-//! describes are consistent, then a new attempt has a new token; LP-4 our own call is repeated with its own token only,
-//! after a look; LP-5 once a call of an attempt may have launched, none that fails later proves that nothing was launched:
+//! describes are consistent, then a new attempt has a new token; LP-4 our own call is repeated with its own token only, for
+//! the same claims, after a look; LP-5 once a call of an attempt may have launched, none that fails later proves that nothing was launched:
 //! the next attempt begins, or the claim goes, after a look until EC2's describes are consistent.
 
 mod claimed;
+mod steps;
 
 use std::time::Duration;
 
-use crate::ownership::token;
-pub use claimed::{Claimed, put_token, takes_instance, takes_token};
+use crate::ownership::token::{LaunchPart, attempt_of, is_shared};
+pub use claimed::{Claimed, put_part, put_term, takes_instance, takes_token};
+pub use steps::{ApiFailure, Input, LaunchCallResult, LaunchEnd, LaunchStep, Pause};
 
 /// Time after which EC2's describes are consistent.
 pub const CONSISTENT: Duration = Duration::from_secs(60);
 /// Time for which the instance of an own call without an answer is looked for, before the call is repeated with the same
 /// token and parameters.
 pub const OWN_LOOK: Duration = Duration::from_secs(10);
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum LaunchCallResult {
-    /// An instance, by its id.
-    Launched(String),
-    /// No offering can be had, or the node class cannot be used.
-    NothingToBeHad {
-        /// The reason, as a label of metrics.
-        reason: &'static str,
-        /// True if packing again at once can come out differently: the refused offerings are known to be unavailable.
-        at_once: bool,
-    },
-    /// Nothing was launched; the same call may succeed later.
-    Later,
-    /// Nothing was launched, and the same call will fail again.
-    Never,
-    /// An instance may have been launched.
-    Unknown,
-    /// EC2 was asked for something else with this token, which may have launched an instance; it will not be asked again.
-    TokenUsed,
-    /// EC2 said neither which instance it launched nor why it did not: an instance may be there, and the token gets the same
-    /// answer again.
-    Unsaid,
-}
-
-/// The reason that a call to the API server has no answer to work with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ApiFailure {
-    /// The term is over.
-    Deposed,
-    /// The API server refuses it.
-    Refused,
-    /// The claim is gone, or another of its name is there.
-    Gone,
-}
-
-/// The result of the last step.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Input {
-    /// The launch begins.
-    Begin,
-    /// The claim as created, read or written.
-    Claim(Claimed),
-    /// The request to the cloud is put together; or the reason that there is nothing to ask for.
-    Prepared(Result<(), &'static str>),
-    /// The cloud was called.
-    Called(LaunchCallResult),
-    /// The cloud was asked for living instances with the token, at that moment or later: their ids, the oldest first; `None`
-    /// if it did not answer, which shows nothing.
-    Looked(Duration, Option<Vec<String>>),
-    /// A pause is over, or a step that has only one outcome.
-    Done,
-    /// The API server did not do the write or read.
-    Failed(ApiFailure),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Pause {
-    /// Before the next look.
-    Look,
-    /// Before the next look, as the last one failed.
-    FailedLook,
-    /// Before the same call.
-    Call,
-    /// Before the next attempt.
-    Attempt,
-}
-
-/// The step to take now.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum LaunchStep {
-    /// Create the claim, in this term.
-    Create,
-    /// Read the claim from the API server.
-    Read,
-    /// Write the attempt's token, and the term, on the claim.
-    WriteToken(String),
-    /// Put together the request to the cloud with the token.
-    Prepare(String),
-    /// Call the cloud with the token, at once.
-    Call {
-        /// ClientToken, and a tag of the instance.
-        token: String,
-        /// Number of the attempt, and of the call in it; from 1.
-        number: (u32, u32),
-    },
-    /// Ask the cloud for living instances with the token.
-    Look(String),
-    /// Wait for the pause.
-    Rest(Pause),
-    /// Write the instance on the claim.
-    WriteInstance {
-        /// Id of the instance, `i-…`.
-        id: String,
-        /// True if it was found rather than answered.
-        adopted: bool,
-    },
-    /// Write on the claim that the attempt failed.
-    WriteFailure,
-    /// Delete the claim, which has no instance, finalizer and all.
-    Discard(&'static str),
-    /// Delete the claim; the terminator finds out whether it has an instance.
-    Remove(&'static str),
-    End(LaunchEnd),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum LaunchEnd {
-    /// The claim has its instance.
-    Launched { uid: String },
-    /// There is no claim (any more): its pods are free.
-    Lost {
-        /// True if packing again at once can come out differently.
-        at_once: bool,
-    },
-    /// The claim is being deleted: its pods are free, and the terminator looks for an instance that may have been made for it.
-    Deleting,
-    /// The API server refuses the write on the claim, or it is unknown whether the claim was created.
-    Refused,
-    /// The term ended first.
-    Deposed,
-}
-
-impl LaunchEnd {
-    /// Its name, as a label of metrics.
-    #[must_use]
-    pub fn label(&self) -> &'static str {
-        match self {
-            Self::Launched { .. } => "launched",
-            Self::Lost { .. } => "lost",
-            Self::Deleting => "leaving",
-            Self::Refused => "refused",
-            Self::Deposed => "deposed",
-        }
-    }
-}
-
-impl From<ApiFailure> for LaunchEnd {
-    fn from(failure: ApiFailure) -> Self {
-        match failure {
-            ApiFailure::Deposed => Self::Deposed,
-            ApiFailure::Refused => Self::Refused,
-            ApiFailure::Gone => LOST,
-        }
-    }
-}
 
 /// The claim is gone for a reason that may well repeat itself.
 const LOST: LaunchEnd = LaunchEnd::Lost { at_once: false };
@@ -183,6 +43,8 @@ const LOST: LaunchEnd = LaunchEnd::Lost { at_once: false };
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Protocol {
     uid: String,
+    /// Token of the attempt; empty before it is known.
+    token: String,
     /// Number of the attempt, and of the call in it.
     number: (u32, u32),
     /// True if a call of the attempt may have launched an instance.
@@ -196,8 +58,9 @@ enum Doing {
     Begin { fresh: bool },
     Create,
     Read,
-    WriteToken,
     Prepare,
+    Join,
+    WriteToken,
     Call,
     RestBeforeCall,
     ReadBeforeCall,
@@ -232,13 +95,16 @@ enum Then {
     Fail,
     /// The call was this launch's own, and may be answered with nothing again: the claim goes.
     GiveUp,
+    /// The claim is being deleted: it had no instance.
+    Leave,
 }
 
 impl Protocol {
     /// A launch for a claim that is to be created (`fresh`), or that is there.
     #[must_use]
     pub fn new(fresh: bool) -> Self {
-        Self { uid: String::new(), number: (1, 0), unsure: false, doing: Doing::Begin { fresh } }
+        let doing = Doing::Begin { fresh };
+        Self { uid: String::new(), token: String::new(), number: (1, 0), unsure: false, doing }
     }
 
     /// The next step. `now` is of the monotonic clock, `acts` is true if the term's deadline is still to come.
@@ -254,19 +120,17 @@ impl Protocol {
             (Doing::Begin { fresh: true }, _) => (Doing::Create, LaunchStep::Create),
             (Doing::Begin { fresh: false }, _) => (Doing::Read, LaunchStep::Read),
             (Doing::Create | Doing::Read, Input::Claim(claim)) => self.begin(claim, now),
+            (Doing::Prepare, Input::Prepared(Err(reason))) => discard(reason, false),
+            (Doing::Prepare, Input::Prepared(Ok(()))) => (Doing::Join, LaunchStep::Join(self.number.0)),
+            (Doing::Join, Input::Joined(part)) => self.write_token(part),
             (Doing::WriteToken, Input::Claim(claim)) if claim.deleting => over(LaunchEnd::Deleting),
             (Doing::WriteToken, Input::Claim(claim)) if claim.launched => over(LaunchEnd::Launched { uid: claim.uid }),
-            (Doing::WriteToken, Input::Claim(_)) => (Doing::Prepare, LaunchStep::Prepare(self.token())),
-            (Doing::Prepare, Input::Prepared(Err(reason))) => discard(reason, false),
-            (Doing::ReadBeforeCall, Input::Claim(claim)) if claim.deleting => over(LaunchEnd::Deleting),
-            (Doing::Prepare, Input::Prepared(Ok(()))) | (Doing::ReadBeforeCall, Input::Claim(_)) => self.call(acts),
+            (Doing::ReadBeforeCall, Input::Claim(claim)) if claim.deleting => self.leave(now),
+            (Doing::WriteToken | Doing::ReadBeforeCall, Input::Claim(_)) => self.call(acts),
             (Doing::Call, Input::Called(called)) => self.called(called, now),
             (Doing::RestBeforeCall, Input::Done) => (Doing::ReadBeforeCall, LaunchStep::Read),
-            (Doing::WriteFailure, Input::Claim(_)) => {
-                self.number = (self.number.0 + 1, 0);
-                (Doing::RestBeforeAttempt, LaunchStep::Rest(Pause::Attempt))
-            }
-            (Doing::RestBeforeAttempt, Input::Done) => self.write_token(),
+            (Doing::WriteFailure, Input::Claim(_)) => (Doing::RestBeforeAttempt, LaunchStep::Rest(Pause::Attempt)),
+            (Doing::RestBeforeAttempt, Input::Done) => self.prepare_after(self.number.0),
             (Doing::Look(looking), Input::Looked(asked, found)) => self.looked(looking, asked, found, acts),
             (Doing::Look(looking), Input::Done) => look_for(looking),
             // If the claim has got another instance meanwhile it keeps that: this one is an orphan.
@@ -286,28 +150,42 @@ impl Protocol {
         }
     }
 
-    fn token(&self) -> String {
-        token::launch_token([self.uid.as_str()], self.number.0)
-    }
-
     /// An earlier call of another leader may have made an instance: look for it, and never repeat the call.
     fn begin(&mut self, claim: Claimed, now: Duration) -> (Doing, LaunchStep) {
-        if claim.deleting {
-            return over(LaunchEnd::Deleting);
-        }
         if claim.launched {
-            return over(LaunchEnd::Launched { uid: claim.uid });
+            return over(if claim.deleting { LaunchEnd::Deleting } else { LaunchEnd::Launched { uid: claim.uid } });
         }
         self.uid = claim.uid;
         match claim.token {
+            // Its share of the call has to be told from those of others; an instance of its own the terminator finds.
+            Some(token) if claim.deleting && is_shared(&token) && claim.instance.is_none() => {
+                look_for(Looking { token, begun: now, then: Then::Leave })
+            }
+            _ if claim.deleting => over(LaunchEnd::Deleting),
             Some(token) => look_for(Looking { token, begun: now, then: Then::Attempt }),
-            None => self.write_token(),
+            None => prepare(),
         }
     }
 
-    fn write_token(&mut self) -> (Doing, LaunchStep) {
+    /// The next attempt: after all of it that were made.
+    fn prepare_after(&mut self, attempt: u32) -> (Doing, LaunchStep) {
+        self.number = (attempt.saturating_add(1), 0);
+        prepare()
+    }
+
+    fn write_token(&mut self, part: LaunchPart) -> (Doing, LaunchStep) {
         self.unsure = false;
-        (Doing::WriteToken, LaunchStep::WriteToken(self.token()))
+        self.number = (attempt_of(&part.token).unwrap_or(self.number.0), 0);
+        self.token.clone_from(&part.token);
+        (Doing::WriteToken, LaunchStep::WriteToken(part))
+    }
+
+    /// The claim is being deleted, and calls have been made for it.
+    fn leave(&mut self, now: Duration) -> (Doing, LaunchStep) {
+        if self.unsure && is_shared(&self.token) {
+            return look_for(Looking { token: self.token.clone(), begun: now, then: Then::Leave });
+        }
+        over(LaunchEnd::Deleting)
     }
 
     fn call(&mut self, acts: bool) -> (Doing, LaunchStep) {
@@ -315,13 +193,13 @@ impl Protocol {
             return over(LaunchEnd::Deposed);
         }
         self.number.1 += 1;
-        (Doing::Call, LaunchStep::Call { token: self.token(), number: self.number })
+        (Doing::Call, LaunchStep::Call { token: self.token.clone(), number: self.number })
     }
 
     fn called(&mut self, called: LaunchCallResult, now: Duration) -> (Doing, LaunchStep) {
         self.unsure |=
             matches!(called, LaunchCallResult::Unknown | LaunchCallResult::TokenUsed | LaunchCallResult::Unsaid);
-        let look_then = |then| look_for(Looking { token: self.token(), begun: now, then });
+        let look_then = |then| look_for(Looking { token: self.token.clone(), begun: now, then });
         match called {
             LaunchCallResult::Launched(id) => (Doing::WriteInstance, LaunchStep::WriteInstance { id, adopted: false }),
             LaunchCallResult::NothingToBeHad { reason, .. } if self.unsure => remove(reason),
@@ -331,6 +209,8 @@ impl Protocol {
             LaunchCallResult::Never if !self.unsure => (Doing::WriteFailure, LaunchStep::WriteFailure),
             LaunchCallResult::Never | LaunchCallResult::TokenUsed => look_then(Then::Fail),
             LaunchCallResult::Unsaid => look_then(Then::GiveUp),
+            LaunchCallResult::Regroup if self.unsure => look_then(Then::Attempt),
+            LaunchCallResult::Regroup => self.prepare_after(self.number.0),
         }
     }
 
@@ -361,10 +241,8 @@ impl Protocol {
             Then::Fail => (Doing::WriteFailure, LaunchStep::WriteFailure),
             // Its pods may find something else, which this claim cannot become.
             Then::GiveUp => remove("launch_unknown"),
-            Then::Attempt => {
-                self.number = (token::attempt_of(&looking.token).unwrap_or(0).saturating_add(1), 0);
-                self.write_token()
-            }
+            Then::Attempt => self.prepare_after(attempt_of(&looking.token).unwrap_or(0)),
+            Then::Leave => over(LaunchEnd::Deleting),
         }
     }
 }
@@ -372,6 +250,10 @@ impl Protocol {
 fn look_for(looking: Looking) -> (Doing, LaunchStep) {
     let token = looking.token.clone();
     (Doing::Look(looking), LaunchStep::Look(token))
+}
+
+fn prepare() -> (Doing, LaunchStep) {
+    (Doing::Prepare, LaunchStep::Prepare)
 }
 
 fn discard(reason: &'static str, at_once: bool) -> (Doing, LaunchStep) {

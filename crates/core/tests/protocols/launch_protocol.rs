@@ -6,6 +6,7 @@ use std::time::Duration;
 use dovetail_core::lifecycle::protocol::{
     ApiFailure, Claimed, Input, LaunchCallResult, LaunchEnd, LaunchStep, Pause, Protocol, takes_instance, takes_token,
 };
+use dovetail_core::ownership::token::{LaunchPart, share};
 
 const NOW: Duration = Duration::from_secs(5);
 
@@ -24,13 +25,14 @@ fn after(inputs: impl IntoIterator<Item = Input>) -> (Protocol, LaunchStep) {
     (protocol, step)
 }
 
-fn called() -> [Input; 3] {
-    [Input::Claim(claim(None, false)), Input::Claim(claim(None, false)), Input::Prepared(Ok(()))]
+fn called() -> [Input; 4] {
+    let joined = Input::Joined(LaunchPart::alone("a", 1));
+    [Input::Claim(claim(None, false)), Input::Prepared(Ok(())), joined, Input::Claim(claim(None, false))]
 }
 
 #[test]
 fn a_claim_that_has_got_an_instance_is_not_launched_for_again() {
-    let (mut protocol, step) = after([Input::Claim(claim(None, false))]);
+    let (mut protocol, step) = after(called().into_iter().take(3));
     assert!(matches!(step, LaunchStep::WriteToken(_)));
     let step = protocol.step(Input::Claim(claim(Some("i-1"), false)), NOW, true);
     assert_eq!(step, LaunchStep::End(LaunchEnd::Launched { uid: "a".into() }));
@@ -51,7 +53,7 @@ fn instance_is_never_replaced_and_the_extra_is_left_to_janitor() {
 #[test]
 fn unwritable_claim_that_may_have_an_instance_is_deleted() {
     let launched = called().into_iter().chain([Input::Called(LaunchCallResult::Launched("i-2".into()))]);
-    for heard in [launched.collect::<Vec<_>>(), vec![Input::Claim(claim(None, false))]] {
+    for heard in [launched.collect::<Vec<_>>(), called().into_iter().take(3).collect()] {
         let (mut protocol, _) = after(heard);
         assert_eq!(protocol.step(Input::Failed(ApiFailure::Refused), NOW, true), LaunchStep::Read);
         assert_eq!(protocol.step(Input::Claim(claim(None, false)), NOW, true), LaunchStep::Remove("refused"));
@@ -101,10 +103,12 @@ fn failure_after_a_call_of_unknown_outcome_still_looks_by_token() {
         assert_eq!(step, LaunchStep::WriteInstance { id: "i-1".into(), adopted: true });
         assert_eq!(protocol.step(Input::Looked(late, Some(Vec::new())), late, true), LaunchStep::WriteFailure);
         assert_eq!(protocol.step(Input::Claim(claim(None, false)), late, true), LaunchStep::Rest(Pause::Attempt));
-        assert!(matches!(protocol.step(Input::Done, late, true), LaunchStep::WriteToken(_)), "{failure:?}");
+        assert_eq!(protocol.step(Input::Done, late, true), LaunchStep::Prepare, "{failure:?}");
         // The next attempt is sure of its own calls.
+        assert_eq!(protocol.step(Input::Prepared(Ok(())), late, true), LaunchStep::Join(2));
+        let part = LaunchPart::alone("a", 2);
+        assert_eq!(protocol.step(Input::Joined(part.clone()), late, true), LaunchStep::WriteToken(part));
         protocol.step(Input::Claim(claim(None, false)), late, true);
-        protocol.step(Input::Prepared(Ok(())), late, true);
         assert_eq!(protocol.step(Input::Called(LaunchCallResult::Never), late, true), LaunchStep::WriteFailure);
     }
     let (mut protocol, _) = unsure();
@@ -152,6 +156,69 @@ fn unanswered_call_is_looked_for_then_repeated_with_its_token() {
 
 #[test]
 fn no_call_is_begun_after_the_deadline() {
-    let (mut protocol, _) = after([Input::Claim(claim(None, false)), Input::Claim(claim(None, false))]);
-    assert_eq!(protocol.step(Input::Prepared(Ok(())), NOW, false), LaunchStep::End(LaunchEnd::Deposed));
+    let (mut protocol, _) = after(called().into_iter().take(3));
+    let written = Input::Claim(claim(None, false));
+    assert_eq!(protocol.step(written, NOW, false), LaunchStep::End(LaunchEnd::Deposed));
+}
+
+/// A launch in a call for two claims, which is about to be made.
+fn in_shared_call() -> (Protocol, String) {
+    let part = share(["a", "b"], 1).remove(0);
+    let joined = Input::Joined(part.clone());
+    let written = Input::Claim(claim(None, false));
+    let (protocol, step) = after([Input::Claim(claim(None, false)), Input::Prepared(Ok(())), joined, written]);
+    assert_eq!(step, LaunchStep::Call { token: part.token.clone(), number: (1, 1) });
+    (protocol, part.token)
+}
+
+#[test]
+fn call_that_others_have_left_is_another_attempt() {
+    let (mut protocol, token) = in_shared_call();
+    let mut sure = protocol.clone();
+    // Nothing can have been launched: at once.
+    assert_eq!(sure.step(Input::Called(LaunchCallResult::Regroup), NOW, true), LaunchStep::Prepare);
+    assert_eq!(sure.step(Input::Prepared(Ok(())), NOW, true), LaunchStep::Join(2));
+    protocol.step(Input::Called(LaunchCallResult::Unknown), NOW, true);
+    let late = NOW + Duration::from_secs(10);
+    protocol.step(Input::Looked(late, Some(Vec::new())), late, true);
+    protocol.step(Input::Done, late, true);
+    protocol.step(Input::Claim(claim(None, false)), late, true);
+    // Something may have been: EC2's describes are waited for.
+    assert_eq!(protocol.step(Input::Called(LaunchCallResult::Regroup), late, true), LaunchStep::Look(token));
+    let sure = late + Duration::from_secs(60);
+    assert_eq!(protocol.step(Input::Looked(sure, Some(Vec::new())), sure, true), LaunchStep::Prepare);
+    assert_eq!(protocol.step(Input::Prepared(Ok(())), sure, true), LaunchStep::Join(2));
+}
+
+#[test]
+fn attempt_of_a_call_is_later_than_those_of_its_claims() {
+    let (mut protocol, _) = after(called().into_iter().take(2));
+    let part = share(["a", "b"], 5).remove(0);
+    assert_eq!(protocol.step(Input::Joined(part.clone()), NOW, true), LaunchStep::WriteToken(part));
+    protocol.step(Input::Claim(claim(None, false)), NOW, true);
+    assert_eq!(protocol.step(Input::Called(LaunchCallResult::Never), NOW, true), LaunchStep::WriteFailure);
+    protocol.step(Input::Claim(claim(None, false)), NOW, true);
+    protocol.step(Input::Done, NOW, true);
+    assert_eq!(protocol.step(Input::Prepared(Ok(())), NOW, true), LaunchStep::Join(6));
+}
+
+#[test]
+fn deleted_claim_gets_its_share_of_a_call_for_several() {
+    let token = share(["a", "b"], 1).remove(0).token;
+    let going = |token: &str| Claimed { token: Some(token.to_owned()), ..claim(None, true) };
+    let (mut protocol, step) = after([Input::Claim(going(&token))]);
+    assert_eq!(step, LaunchStep::Look(token.clone()));
+    let mut found = protocol.clone();
+    let step = found.step(Input::Looked(NOW, Some(vec!["i-1".into()])), NOW, true);
+    assert_eq!(step, LaunchStep::WriteInstance { id: "i-1".into(), adopted: true });
+    let late = NOW + Duration::from_secs(60);
+    let step = protocol.step(Input::Looked(late, Some(Vec::new())), late, true);
+    assert_eq!(step, LaunchStep::End(LaunchEnd::Deleting));
+    let alone = LaunchPart::alone("a", 1).token;
+    assert_eq!(after([Input::Claim(going(&alone))]).1, LaunchStep::End(LaunchEnd::Deleting), "the terminator finds it");
+    let (mut own, token) = in_shared_call();
+    own.step(Input::Called(LaunchCallResult::Unknown), NOW, true);
+    own.step(Input::Looked(late, Some(Vec::new())), late, true);
+    own.step(Input::Done, late, true);
+    assert_eq!(own.step(Input::Claim(claim(None, true)), late, true), LaunchStep::Look(token));
 }

@@ -65,14 +65,14 @@ impl RequestLimits {
 }
 
 impl Cx<'_> {
-    /// True if a call is one too many for the account's buckets, where they are in force.
-    pub fn is_throttled(&mut self, api: AwsService, action: &str) -> bool {
+    /// True if a call, for so many instances, is one too many for the account's buckets, where they are in force.
+    pub fn is_throttled(&mut self, api: AwsService, action: &str, instances: u32) -> bool {
         if api != AwsService::Ec2 || !self.faults.of_ec2(|faults| faults.request_limits) {
             return false;
         }
         let limits = &mut self.state.limits;
-        let instances = action != "CreateFleet" || limits.take_tokens(INSTANCES, 1.0, self.now);
-        !(limits.take_tokens(bucket_of(action), 1.0, self.now) && instances)
+        let has_room = action != "CreateFleet" || limits.take_tokens(INSTANCES, f64::from(instances), self.now);
+        !(limits.take_tokens(bucket_of(action), 1.0, self.now) && has_room)
     }
 
     /// The error that a call ends with before anything is done. A trial meets denials, and no other error.
@@ -124,10 +124,13 @@ impl Cx<'_> {
         self.check_quota(spec)
     }
 
-    fn check_quota(&self, spec: &Spec) -> Result<(), AwsError> {
+    /// The instances that the quota has room for, and the quota; all where there is none.
+    fn room_in_quota(&self, spec: &Spec, planned: &[(&Spec, usize)]) -> (u32, u32) {
         let (group, capacity) = (QuotaGroup::from_instance_type(&spec.instance_type), spec.capacity);
         let key = format!("{group}/{}", capacity.name());
-        let Some(quota) = self.faults.of_ec2(|faults| faults.vcpu_quotas.get(&key).copied()) else { return Ok(()) };
+        let Some(quota) = self.faults.of_ec2(|faults| faults.vcpu_quotas.get(&key).copied()) else {
+            return (u32::MAX, u32::MAX);
+        };
         let vcpus = |name: &str| self.catalogue.instance_type(name).map_or(0, |info| info.vcpus);
         let counts = |state: InstanceState| matches!(state, InstanceState::Pending | InstanceState::Running);
         let there = self.state.instances.values().filter(|one| counts(one.state) && one.capacity_type == capacity);
@@ -135,10 +138,58 @@ impl Cx<'_> {
             .filter(|one| QuotaGroup::from_instance_type(&one.instance_type) == group)
             .map(|one| vcpus(&one.instance_type))
             .sum();
-        if used + vcpus(&spec.instance_type) <= quota {
-            return Ok(());
+        let same =
+            |other: &Spec| other.capacity == capacity && QuotaGroup::from_instance_type(&other.instance_type) == group;
+        let planned = planned.iter().filter(|(other, _)| same(other));
+        let planned: u32 = planned
+            .map(|(other, count)| vcpus(&other.instance_type).saturating_mul(u32::try_from(*count).unwrap_or(u32::MAX)))
+            .sum();
+        (quota.saturating_sub(used + planned) / vcpus(&spec.instance_type).max(1), quota)
+    }
+
+    fn check_quota(&self, spec: &Spec) -> Result<(), AwsError> {
+        match self.room_in_quota(spec, &[]) {
+            (0, quota) => Err(Self::quota_used_up(spec.capacity, quota)),
+            _ => Ok(()),
         }
-        Err(match capacity {
+    }
+
+    /// The instances of `wanted` that the quota and the subnet have room for beside those that are `planned`, each with its subnet,
+    /// and the error where that is not all.
+    pub fn room_for(
+        &self,
+        spec: &Spec,
+        subnet: &str,
+        planned: &[(&Spec, &str, usize)],
+        wanted: usize,
+    ) -> (usize, Option<AwsError>) {
+        let taken: usize = planned.iter().filter(|(_, of, _)| *of == subnet).map(|(_, _, count)| count).sum();
+        let specs: Vec<(&Spec, usize)> = planned.iter().map(|(spec, _, count)| (*spec, *count)).collect();
+        let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        let (in_quota, quota) = self.room_in_quota(spec, &specs);
+        let free = self.state.network.subnets.get(subnet).map_or(0, |one| count(self.free_addresses(one)));
+        let (in_quota, in_subnet) = (count(in_quota), free.saturating_sub(taken));
+        let room = wanted.min(in_quota).min(in_subnet);
+        let error = match wanted {
+            _ if room == wanted => None,
+            _ if in_quota < in_subnet => Some(Self::quota_used_up(spec.capacity, quota)),
+            _ => Some(Self::no_address_in(subnet)),
+        };
+        (room, error)
+    }
+
+    /// The error where a subnet has fewer addresses than instances are asked for.
+    pub fn no_address_in(subnet: &str) -> AwsError {
+        AwsError::new(
+            "InsufficientFreeAddressesInSubnet",
+            format_args!(
+                "There are not enough free addresses in subnet '{subnet}' to satisfy the requested number of instances."
+            ),
+        )
+    }
+
+    fn quota_used_up(capacity: CapacityType, quota: u32) -> AwsError {
+        match capacity {
             CapacityType::Spot => AwsError::new("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded"),
             CapacityType::OnDemand => AwsError::new(
                 "VcpuLimitExceeded",
@@ -146,7 +197,7 @@ impl Cx<'_> {
                     "You have requested more vCPU capacity than your current vCPU limit of {quota} allows for the instance bucket that the specified instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit."
                 ),
             ),
-        })
+        }
     }
 
     /// True if the offering is one of the share that the region has nothing of: drawn from the seed, and the same each time.

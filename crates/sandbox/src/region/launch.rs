@@ -172,13 +172,7 @@ impl Cx<'_> {
         self.check_account(spec, &ready.zone)?;
         let price = self.capacity(spec, &ready.zone)?;
         if self.state.network.subnets.get(&ready.subnet_id).is_none_or(|subnet| self.free_addresses(subnet) == 0) {
-            return Err(AwsError::new(
-                "InsufficientFreeAddressesInSubnet",
-                format_args!(
-                    "There are not enough free addresses in subnet '{}' to satisfy the requested number of instances.",
-                    ready.subnet_id
-                ),
-            ));
+            return Err(Self::no_address_in(&ready.subnet_id));
         }
         Ok(Ready { price, ..ready })
     }

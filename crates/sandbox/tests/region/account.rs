@@ -9,10 +9,14 @@ use dovetail_sandbox::region::Region;
 
 /// Asks a fleet for one instance of these types; answers its body.
 async fn fleet(region: &Region, subnet: &str, market: &str, types: &[&str]) -> (u16, String) {
+    fleet_of(region, subnet, market, types, 1).await
+}
+
+async fn fleet_of(region: &Region, subnet: &str, market: &str, types: &[&str], count: usize) -> (u16, String) {
     let mut body = format!(
         "Action=CreateFleet&Type=instant&LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateName=nodes\
          &LaunchTemplateConfigs.1.LaunchTemplateSpecification.Version=%24Latest\
-         &TargetCapacitySpecification.TotalTargetCapacity=1\
+         &TargetCapacitySpecification.TotalTargetCapacity={count}\
          &TargetCapacitySpecification.DefaultTargetCapacityType={market}"
     );
     for (number, name) in (1..).zip(types) {
@@ -22,8 +26,37 @@ async fn fleet(region: &Region, subnet: &str, market: &str, types: &[&str]) -> (
     ec2(region, &body).await
 }
 
+/// Instances of each item of an answer.
 fn launched(xml: &str) -> usize {
-    texts(text(xml, "fleetInstanceSet"), "instanceIds").len()
+    text(xml, "fleetInstanceSet").matches(">i-").count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn fleet_for_many_gets_what_quota_and_addresses_have_room_for() {
+    let region = region(1);
+    let subnet = prepare(&region, "us-east-1a").await;
+    region.faults().change(|s| s.ec2.vcpu_quotas = [("Standard/on-demand".to_owned(), 7)].into());
+    // Three of two vCPUs each; the type that comes after them has no room either.
+    let (_, xml) = fleet_of(&region, &subnet, "on-demand", &["m5.large", "c5.large"], 5).await;
+    assert_eq!((launched(&xml), texts(&xml, "errorCode")), (3, vec!["VcpuLimitExceeded"; 2]));
+    region.faults().change(|s| {
+        s.ec2.vcpu_quotas.clear();
+        s.ec2.subnet_addresses = [("us-east-1a".to_owned(), 5)].into();
+    });
+    let (_, xml) = fleet_of(&region, &subnet, "on-demand", &["m5.large"], 4).await;
+    assert_eq!((launched(&xml), text(&xml, "errorCode")), (2, "InsufficientFreeAddressesInSubnet"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fleet_takes_a_token_of_the_accounts_bucket_for_each_instance() {
+    let region = region(1);
+    let subnet = prepare(&region, "us-east-1a").await;
+    region.faults().change(|s| s.ec2.request_limits = true);
+    let first = fleet_of(&region, &subnet, "on-demand", &["m5.large"], 900).await.0;
+    let second = fleet_of(&region, &subnet, "on-demand", &["m5.large"], 200).await.0;
+    assert_eq!((first, second), (200, 503), "a thousand, and two a second");
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert_eq!(fleet_of(&region, &subnet, "on-demand", &["m5.large"], 200).await.0, 200);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use dovetail_sandbox::log::ActionEntry;
 
 use super::Checker;
 use super::events::tokens_of_claims;
-use super::history::{ClusterRecord, InstanceRecord, seconds};
+use super::history::{Claim, ClusterRecord, InstanceRecord, seconds};
 use super::index::ClaimKey;
 use super::windows::{self, TEN_MINUTES, TimeSpan, lies_in, longest_outside};
 use crate::world::Action;
@@ -102,8 +102,16 @@ impl Checker {
         }
         let hindered = windows::uncollected(entries, end);
         let blind = windows::steps(entries, |action| matches!(action, Action::EmptyLists { .. }));
+        // Each claim of a call for several has its own instance, which is written on it.
+        let has = |(uid, claim): (&String, &Claim)| (claim.instance.clone(), uid.clone());
+        let owners: BTreeSet<(String, String)> = state.claims.iter().map(has).collect();
+        let is_anothers = |id: &String, claim: &String| {
+            let mut owners = owners.range((id.clone(), String::new())..).take_while(|(of, _)| of == id).peekable();
+            owners.peek().is_some() && owners.all(|(_, owner)| owner != claim)
+        };
         for (claim, tokens) in tokens_of_claims(entries) {
-            let ids: BTreeSet<&String> = tokens.iter().flat_map(|token| state.index.machines_with(token)).collect();
+            let ids = tokens.iter().flat_map(|token| state.index.machines_with(token));
+            let ids: BTreeSet<&String> = ids.filter(|id| !is_anothers(id, &claim)).collect();
             let own: Vec<(&String, &InstanceRecord)> =
                 ids.into_iter().filter_map(|id| Some((id, state.machines.get(id)?))).collect();
             let last = gone.get(&claim).copied().unwrap_or(end);

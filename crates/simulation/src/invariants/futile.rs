@@ -29,10 +29,12 @@ const FORGOTTEN: f64 = 120.0;
 #[derive(Default)]
 struct Futile {
     term: i64,
-    /// Claims' uids by launch token.
-    by_token: BTreeMap<String, String>,
+    /// Claims' uids by launch token: several of a call for several.
+    by_token: BTreeMap<String, BTreeSet<String>>,
     /// Instances that are known.
     seen: BTreeSet<String>,
+    /// Number of instances that are known, by launch token.
+    seen_of: BTreeMap<String, usize>,
     /// Seconds at which instances ended whose nodes had never been ready for pods, by pool.
     lost: BTreeMap<String, Vec<f64>>,
     /// Claims that were made when their pool had lost as many as it may.
@@ -97,7 +99,7 @@ impl Futile {
         let uid = entry.text("uid");
         let Some(claim) = state.claims.get(uid) else { return };
         if !claim.token.is_empty() {
-            self.by_token.insert(claim.token.clone(), uid.to_owned());
+            self.by_token.entry(claim.token.clone()).or_default().insert(uid.to_owned());
         }
         if claim.initialized_at == Some(state.now) {
             self.lost.remove(&claim.pool);
@@ -119,17 +121,23 @@ impl Futile {
 
     fn launched(&mut self, entry: &ActionEntry, state: &ClusterRecord) -> Vec<Trials> {
         let mut found = Vec::new();
-        let uid = self.by_token.get(base(entry.text("token")));
-        let Some((uid, claim)) = uid.and_then(|uid| Some((uid, state.claims.get(uid)?))) else { return found };
+        let token = base(entry.text("token"));
+        let Some(uids) = self.by_token.get(token) else { return found };
+        let Some(claim) = uids.first().and_then(|uid| state.claims.get(uid)) else { return found };
+        let count = self.seen_of.entry(token.to_owned()).or_default();
+        *count += 1;
+        // Any of the instances may be for any of the claims: first for those that were made before.
+        let is_trial = |braked: &BTreeSet<String>| *count > uids.iter().filter(|uid| !braked.contains(*uid)).count();
+        let (braked, braked_in_all) = (is_trial(&self.braked), is_trial(&self.braked_in_all));
         let lately = |at: &&f64| state.now - **at < HOUR;
-        if self.braked.contains(uid) {
+        if braked {
             let trials = self.trials.entry(claim.pool.clone()).or_default();
             trials.retain(|at| lately(&at));
             trials.push(state.now);
             let (count, whose) = (trials.len(), format!("pool {}", claim.pool));
             found.push(Trials { count, whose, free: FREE });
         }
-        if self.braked_in_all.contains(uid) {
+        if braked_in_all {
             self.trials_in_all.entry(claim.pool.clone()).or_default().push(state.now);
             let count = self.trials_in_all.values().flatten().filter(lately).count();
             found.push(Trials { count, whose: "all pools together".to_owned(), free: FREE_IN_ALL });
@@ -139,7 +147,8 @@ impl Futile {
 
     fn ended(&mut self, entry: &ActionEntry, state: &ClusterRecord) {
         let Some(machine) = state.machines.get(entry.text("id")) else { return };
-        let claim = self.by_token.get(&machine.token).and_then(|uid| state.claims.get(uid));
+        let of_token = || self.by_token.get(&machine.token)?.first().and_then(|uid| state.claims.get(uid));
+        let claim = state.claim_of(entry.text("id")).or_else(of_token);
         if let Some(claim) = claim.filter(|claim| claim.initialized_at.is_none() && !machine.warned) {
             let now = seconds(entry);
             if self.proven.get(&claim.pool).is_some_and(|at| now - at < FORGOTTEN) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use dovetail_api::names::annotations;
 use dovetail_cloud::info::InstanceTypeInfo;
+use dovetail_core::ownership::token::is_shared;
 use dovetail_sandbox::apiserver::Gvr;
 use dovetail_sandbox::cluster::needs;
 use dovetail_sandbox::region::RegionInstance;
@@ -114,7 +115,9 @@ fn launched_for(claim: &Value, instances: &[RegionInstance], types: &[Arc<Instan
     };
     let mut sum = AmountsByName::new();
     let of_claim = |one: &&RegionInstance| one.state.is_alive() && one.client_token.as_deref() == Some(token);
-    for one in instances.iter().filter(of_claim) {
+    // One instance of a call for several claims is this one's.
+    let most = if is_shared(token) { 1 } else { usize::MAX };
+    for one in instances.iter().filter(of_claim).take(most) {
         for it in types.iter().filter(|it| it.name == one.instance_type) {
             *sum.entry("cpu".to_owned()).or_default() += i64::from(it.vcpus) * 1000;
             *sum.entry("memory".to_owned()).or_default() += bytes(it);

@@ -16,10 +16,11 @@ use super::copy::Copy;
 use super::kinds::text;
 
 /// Annotations that say what the provisioner of the cluster has done, and nothing of what is wanted; those of the sandbox.
-const NOT_COPIED: [&str; 11] = [
+const NOT_COPIED: [&str; 12] = [
     annotations::TERM,
     annotations::LEASE,
     annotations::LAUNCH_TOKEN,
+    annotations::LAUNCH_PLACE,
     annotations::TRACEPARENT,
     annotations::END_TRACEPARENT,
     annotations::END_REASON,

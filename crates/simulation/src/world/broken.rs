@@ -14,8 +14,8 @@ use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
     Cloud, CloudError, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue,
-    FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, MadeResource,
-    QueueMessage,
+    FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedFleet, LaunchedInstance,
+    MadeResource, QueueMessage,
 };
 use dovetail_core::Problem;
 use dovetail_core::disruption::commands::{CommandAnswer, Question};
@@ -304,6 +304,21 @@ impl CloudInstances for BrokenCloud {
                 }
             }),
             _ => self.inner.launch(request),
+        }
+    }
+
+    fn launch_several(&self, request: LaunchRequest, count: u32) -> BoxFuture<'_, Result<LaunchedFleet, LaunchError>> {
+        match self.broken {
+            Broken::NoToken => self.inner.launch_several(self.other(&request), count),
+            Broken::DoubleResend => Box::pin(async move {
+                match self.inner.launch_several(request.clone(), count).await {
+                    Err(error) if error.kind != LaunchErrorKind::InsufficientCapacity => {
+                        self.inner.launch_several(self.other(&request), count).await
+                    }
+                    other => other,
+                }
+            }),
+            _ => self.inner.launch_several(request, count),
         }
     }
 

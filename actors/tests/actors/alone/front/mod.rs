@@ -3,6 +3,7 @@
 mod batcher;
 mod launcher;
 mod launcher_ceilings;
+mod launcher_merging;
 mod launcher_refusals;
 mod launcher_trials;
 mod packer;

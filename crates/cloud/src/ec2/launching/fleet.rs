@@ -22,7 +22,7 @@ use crate::launch::filters::{LaunchSelection, select_in};
 use crate::launch::placement::{first_zone, place};
 use crate::launch::plan::{LaunchGroup, fewest_pods_by_zone, groups};
 use crate::launch::readiness::ready_status;
-use crate::launch::{LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance};
+use crate::launch::{ENCLAVE, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedFleet, LaunchedInstance};
 use crate::resolve::family_of;
 use crate::user_data::{self, Inputs};
 
@@ -31,12 +31,20 @@ const CALL: &str = "CreateFleet";
 const ATTEMPTS: u32 = 4;
 /// Pause before a repetition.
 const PAUSE: DoublingPause = DoublingPause { first: Duration::from_millis(500), longest: Duration::from_secs(2) };
-/// A pod that runs enclaves asks for it.
-const ENCLAVE: &str = "eks.amazonaws.com/nitro-sandbox";
 
 impl Ec2Cloud {
-    /// A call that may have been carried out is repeated as it was, whatever would be asked for now.
     pub(in crate::ec2) async fn launch_one(&self, request: &LaunchRequest) -> Result<LaunchedInstance, LaunchError> {
+        let LaunchedFleet { instances, refusals, .. } = self.launch_fleet(request, 1).await?;
+        let launched = instances.into_iter().next().ok_or_else(LaunchError::unsaid)?;
+        Ok(LaunchedInstance { refusals, ..launched })
+    }
+
+    /// A call that may have been carried out is repeated as it was, whatever would be asked for now.
+    pub(in crate::ec2) async fn launch_fleet(
+        &self,
+        request: &LaunchRequest,
+        count: u32,
+    ) -> Result<LaunchedFleet, LaunchError> {
         if let Some(before) = self.memory.unsettled.get(self.now(), &request.token) {
             let taken = TakenAddresses::reserve(self, before.addresses.clone());
             return taken.settle(self.send(&request.token, &before, true).await);
@@ -56,8 +64,8 @@ impl Ec2Cloud {
             tracing::warn!(token = request.token, types = selection.candidates.len(), "on-demand with few types");
         }
         let subnets = self.choose_subnets(status, &selection).await.map_err(|e| LaunchError::from_call(&e))?;
-        let taken = TakenAddresses::reserve(self, predicted(&selection, &subnets));
-        let launched = taken.settle(self.launch_into(request, status, &selection, &subnets).await);
+        let taken = TakenAddresses::reserve(self, predicted(&selection, &subnets, count));
+        let launched = taken.settle(self.launch_into(request, count, status, &selection, &subnets).await);
         if let Some(group) = &group {
             self.settle_group(group, &launched);
         }
@@ -84,17 +92,18 @@ impl Ec2Cloud {
     async fn launch_into(
         &self,
         request: &LaunchRequest,
+        count: u32,
         status: &EC2NodeClassStatus,
         selection: &LaunchSelection,
         subnets: &BTreeMap<String, String>,
-    ) -> Result<LaunchedInstance, LaunchError> {
-        let planned = self.plan(request, status, selection, subnets, &request.token).await?;
+    ) -> Result<LaunchedFleet, LaunchError> {
+        let planned = self.plan(request, (request.token.as_str(), count), status, selection, subnets).await?;
         match self.send(&request.token, &planned, false).await {
             Err(error) if error.reason == "LaunchTemplateNotFound" && error.kind == LaunchErrorKind::Final => {
                 // Deleted behind our back. That fleet launched nothing for certain, so this is another call.
                 planned.configs.iter().for_each(|c| self.forget_template(&c.template));
                 let token = format!("{}-r", request.token);
-                let planned = self.plan(request, status, selection, subnets, &token).await?;
+                let planned = self.plan(request, (token.as_str(), count), status, selection, subnets).await?;
                 self.send(&request.token, &planned, false).await
             }
             result => result,
@@ -105,19 +114,19 @@ impl Ec2Cloud {
     async fn plan(
         &self,
         request: &LaunchRequest,
+        (token, count): (&str, u32),
         status: &EC2NodeClassStatus,
         selection: &LaunchSelection,
         subnets: &BTreeMap<String, String>,
-        token: &str,
     ) -> Result<Arc<PlannedCall>, LaunchError> {
         let (configs, capacity_type) =
             (self.configs(request, status, selection, subnets).await?, selection.capacity_type);
         let mut tags = self.shared_tags(request);
         tags.insert(tags::LAUNCH_TOKEN.into(), request.token.clone());
         let context = request.node_class.spec.context.clone().filter(|_| !request.min_values_relaxed);
-        let call = planned::call(token, capacity_type, selection.reservation, &configs, &tags, context);
-        let (addresses, placing) = (predicted(selection, subnets), selection.placing.clone());
-        Ok(Arc::new(PlannedCall { call, capacity_type, configs, addresses, placing }))
+        let call = planned::call((token, count), capacity_type, selection.reservation, &configs, &tags, context);
+        let (addresses, placing) = (predicted(selection, subnets, count), selection.placing.clone());
+        Ok(Arc::new(PlannedCall { call, count, capacity_type, configs, addresses, placing }))
     }
 
     /// Makes sure of the launch templates, all at once.
@@ -214,12 +223,7 @@ impl Ec2Cloud {
     }
 
     /// Sends a call; `again`: it was sent before, and what came of that is not known.
-    async fn send(
-        &self,
-        token: &str,
-        planned: &Arc<PlannedCall>,
-        again: bool,
-    ) -> Result<LaunchedInstance, LaunchError> {
+    async fn send(&self, token: &str, planned: &Arc<PlannedCall>, again: bool) -> Result<LaunchedFleet, LaunchError> {
         // Kept before it goes out: whoever waits for the answer may give up at any time.
         let (memory, token) = (&self.memory.unsettled, token.to_owned());
         memory.put(self.now(), token.clone(), Arc::clone(planned));
@@ -256,10 +260,11 @@ impl Ec2Cloud {
     }
 }
 
-/// Least number of addresses that a launch takes of each subnet that it may use.
-fn predicted(selection: &LaunchSelection, subnets: &BTreeMap<String, String>) -> Vec<(String, i64)> {
+/// Least number of addresses that so many launches take of each subnet that they may use.
+fn predicted(selection: &LaunchSelection, subnets: &BTreeMap<String, String>, count: u32) -> Vec<(String, i64)> {
     let fewest = fewest_pods_by_zone(selection);
-    subnets.iter().map(|(zone, subnet)| (subnet.clone(), fewest.get(zone).copied().unwrap_or(0))).collect()
+    let taken = |zone: &String| fewest.get(zone).copied().unwrap_or(0).saturating_mul(i64::from(count));
+    subnets.iter().map(|(zone, subnet)| (subnet.clone(), taken(zone))).collect()
 }
 
 /// Longer each time, and not at once for all launches that were throttled together.

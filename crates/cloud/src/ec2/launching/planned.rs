@@ -12,7 +12,7 @@ use crate::ec2::launching::template_data::tag_specification;
 use crate::launch::placement::Placing;
 use crate::launch::plan::Override;
 use crate::launch::reserved::ReservationKind;
-use crate::launch::{LaunchError, LaunchedInstance, OfferingRefusal};
+use crate::launch::{LaunchError, LaunchedFleet, LaunchedInstance, OfferingRefusal};
 
 /// One launch template and what is asked for under it.
 pub(in crate::ec2) struct Config {
@@ -25,6 +25,8 @@ pub(in crate::ec2) struct Config {
 /// A CreateFleet call with everything that was planned for it.
 pub(in crate::ec2) struct PlannedCall {
     pub call: CreateFleetInputBuilder,
+    /// Number of instances that it asks for.
+    pub count: u32,
     pub capacity_type: &'static str,
     pub configs: Vec<Config>,
     /// Addresses that it may take, by subnet.
@@ -33,9 +35,9 @@ pub(in crate::ec2) struct PlannedCall {
     pub placing: Placing,
 }
 
-/// The call under a client token, with these tags.
+/// The call for so many instances under a client token, with these tags.
 pub(in crate::ec2) fn call(
-    token: &str,
+    (token, count): (&str, u32),
     capacity_type: &str,
     reservation: ReservationKind,
     configs: &[Config],
@@ -49,7 +51,7 @@ pub(in crate::ec2) fn call(
         _ => sdk::DefaultTargetCapacityType::OnDemand,
     };
     let target = sdk::TargetCapacitySpecificationRequest::builder()
-        .total_target_capacity(1)
+        .total_target_capacity(i32::try_from(count).unwrap_or(i32::MAX))
         .default_target_capacity_type(kind.clone());
     let specification = |kind| tag_specification(kind, tags);
     let call = CreateFleetInputBuilder::default()
@@ -108,17 +110,26 @@ impl PlannedCall {
         self.configs.iter().flat_map(|config| &config.overrides).map(|one| one.instance_type.as_str())
     }
 
-    /// An instance, or everything that EC2 refused.
-    pub(in crate::ec2) fn outcome(&self, answer: &CreateFleetOutput) -> Result<LaunchedInstance, LaunchError> {
+    /// The instances, and everything that EC2 refused.
+    pub(in crate::ec2) fn outcome(&self, answer: &CreateFleetOutput) -> Result<LaunchedFleet, LaunchError> {
         let refusals: Vec<OfferingRefusal> = answer.errors().iter().map(|e| refusal(e, self.capacity_type)).collect();
-        let launched = answer.instances().iter().find_map(|i| Some((i, i.instance_ids().first()?)));
-        let Some((instance, id)) = launched else {
-            if refusals.is_empty() {
-                return Err(LaunchError::unsaid());
-            }
-            let named = refusals.into_iter().flat_map(|one| self.with_names(one)).collect();
-            return Err(LaunchError::from_refusals(named));
-        };
+        let listed = answer.instances().iter().flat_map(|one| one.instance_ids().iter().map(move |id| (one, id)));
+        let mut instances: Vec<LaunchedInstance> =
+            listed.map(|(one, id)| LaunchedInstance { id: id.clone(), ..self.launched(one, answer) }).collect();
+        // EC2 lists an offering's instances together; whose turn is next is decided by their ids.
+        instances.sort_by(|a, b| a.id.cmp(&b.id));
+        let few = instances.len() < usize::try_from(self.count).unwrap_or(usize::MAX);
+        let missing = few.then(|| match refusals.is_empty() {
+            true => LaunchError::unsaid(),
+            false => LaunchError::from_refusals(refusals.iter().flat_map(|one| self.with_names(one.clone())).collect()),
+        });
+        match missing {
+            Some(error) if instances.is_empty() => Err(error),
+            missing => Ok(LaunchedFleet { instances, refusals, missing }),
+        }
+    }
+
+    fn launched(&self, instance: &sdk::CreateFleetInstance, answer: &CreateFleetOutput) -> LaunchedInstance {
         let chosen = instance.launch_template_and_overrides().and_then(|l| l.overrides());
         let name = instance.instance_type().or_else(|| chosen.and_then(|c| c.instance_type()));
         let name = name.map(|t| t.as_str().to_owned()).unwrap_or_default();
@@ -129,8 +140,8 @@ impl PlannedCall {
             .clone()
             .find(|(_, o)| o.instance_type == name && o.subnet == subnet)
             .or_else(|| asked.clone().find(|(_, o)| o.instance_type == name && zone.is_none_or(|z| o.zone == z)));
-        Ok(LaunchedInstance {
-            id: id.clone(),
+        LaunchedInstance {
+            id: String::new(),
             instance_type: name,
             zone: zone.or(asked.map(|(_, o)| o.zone.as_str())).unwrap_or_default().to_owned(),
             capacity_type: self.capacity_type.to_owned(),
@@ -140,8 +151,8 @@ impl PlannedCall {
             image_id: asked.map_or_else(String::new, |(c, _)| c.image.clone()),
             subnet_id: asked.map_or(subnet, |(_, o)| o.subnet.as_str()).to_owned(),
             fleet_id: answer.fleet_id().unwrap_or_default().to_owned(),
-            refusals,
-        })
+            refusals: Vec::new(),
+        }
     }
 
     /// EC2 may refuse without naming an offering: then it is all that was asked for, or the same would be asked for at once.

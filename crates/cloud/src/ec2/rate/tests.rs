@@ -54,6 +54,15 @@ async fn thousand_launches_fit_ec2_buckets_and_take_the_time_required() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn calls_for_many_instances_take_a_token_for_each() {
+    let (limiter, begun) = limiter();
+    let body = "Action=CreateFleet&TargetCapacitySpecification.TotalTargetCapacity=250";
+    let times = sent(&limiter, begun, &Needs::from_body(body.as_bytes()), 5).await;
+    assert!(times[..4].iter().all(|time| *time < 0.001), "EC2's bucket holds a thousand: {times:?}");
+    assert!((125.0..140.0).contains(&times[4]), "then two a second, less our share: {times:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_launch_goes_before_all_descriptions_that_wait() {
     let (limiter, begun) = limiter();
     let describe = needs("DescribeInstances");
@@ -138,6 +147,8 @@ fn requests_are_told_apart_by_their_action() {
         (api, priority == Priority::First, resources)
     };
     assert_eq!(read("Action=CreateFleet&X=1"), (RequestBucket::Mutate, true, Some((RequestBucket::Launched, 1.0))));
+    let many = "Action=CreateFleet&TargetCapacitySpecification.TotalTargetCapacity=250&X=1";
+    assert_eq!(read(many), (RequestBucket::Mutate, true, Some((RequestBucket::Launched, 250.0))));
     let dry = "Action=CreateFleet&DryRun=true&X=1";
     assert_eq!(read(dry), (RequestBucket::Mutate, false, None), "it launches nothing");
     assert_eq!(read("Action=DescribeInstances"), (RequestBucket::Describe, false, None));

@@ -10,7 +10,7 @@ use crate::ec2::Ec2Cloud;
 use crate::ec2::classify::{Effect, classify};
 use crate::ec2::describe::filter;
 use crate::error::CloudError;
-use crate::launch::{LaunchError, LaunchedInstance};
+use crate::launch::{LaunchError, LaunchedFleet};
 
 /// Free addresses by subnet as EC2 last said, less those that launches under way will take.
 #[derive(Debug, Default)]
@@ -66,10 +66,10 @@ impl<'a> TakenAddresses<'a> {
     }
 
     /// The launch has ended like this.
-    pub fn settle(mut self, result: Result<LaunchedInstance, LaunchError>) -> Result<LaunchedInstance, LaunchError> {
-        let refusals = result.as_ref().map_or_else(|error| &error.refusals, |instance| &instance.refusals);
-        let used = result.as_ref().map(|instance| instance.subnet_id.as_str()).unwrap_or_default();
-        self.counts.retain(|(subnet, _)| subnet != used);
+    pub fn settle(mut self, result: Result<LaunchedFleet, LaunchError>) -> Result<LaunchedFleet, LaunchError> {
+        let refusals = result.as_ref().map_or_else(|error| &error.refusals, |fleet| &fleet.refusals);
+        let used = |subnet: &str| result.iter().flat_map(|fleet| &fleet.instances).any(|one| one.subnet_id == subnet);
+        self.counts.retain(|(subnet, _)| !used(subnet));
         let cloud = self.cloud;
         drop(self);
         cloud.with_addresses(|all| refusals.iter().filter(|r| r.fills_subnet()).for_each(|r| all.exhaust(&r.subnet)));

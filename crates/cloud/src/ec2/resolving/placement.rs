@@ -9,7 +9,7 @@ use crate::ec2::Ec2Cloud;
 use crate::ec2::classify::{Effect, classify};
 use crate::ec2::describe::filter;
 use crate::error::CloudError;
-use crate::launch::{LaunchError, LaunchErrorKind, LaunchedInstance};
+use crate::launch::{LaunchError, LaunchErrorKind, LaunchedFleet};
 use crate::node_class::Finding;
 
 const CALL: &str = "DescribePlacementGroups";
@@ -119,14 +119,11 @@ impl Ec2Cloud {
 
     /// Takes over the outcome of a launch into a cluster group. One that has launched holds the group in its zone. One that has
     /// found no capacity lets another zone be tried, unless the group has instances by now.
-    pub(in crate::ec2) fn settle_group(
-        &self,
-        group: &PlacementGroup,
-        launched: &Result<LaunchedInstance, LaunchError>,
-    ) {
+    pub(in crate::ec2) fn settle_group(&self, group: &PlacementGroup, launched: &Result<LaunchedFleet, LaunchError>) {
         let bindings = &self.memory.group_zones;
         match launched {
-            Ok(instance) if group.is_cluster() => {
+            Ok(fleet) if group.is_cluster() => {
+                let Some(instance) = fleet.instances.first() else { return };
                 let binding = GroupBinding { zone: instance.zone.clone(), has_instances: true };
                 bindings.put(self.now(), group.id.clone(), binding);
             }

@@ -2,7 +2,7 @@
 
 use std::hash::BuildHasher;
 
-use dovetail_core::lifecycle::protocol::{Input, LaunchCallResult};
+use dovetail_core::lifecycle::protocol::LaunchCallResult;
 
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
@@ -39,23 +39,25 @@ impl World {
     fn deliver(&mut self) {
         while !self.calls.is_empty() {
             let call = self.calls.remove(0);
-            let instance = self.launch(&call, false);
+            let launched = self.launch(&call, false, call.count);
             if let Some(number) = call.by {
-                self.hear(number, Input::Called(LaunchCallResult::Launched(format!("i{instance}"))));
+                self.answered(number, &call.tag, &launched, &LaunchCallResult::Unknown);
             }
         }
     }
 
     fn work(&mut self, number: usize) {
-        for _ in 0..100 {
+        for _ in 0..200 {
             if self.can_hear(number) {
                 self.hear_of_claims(number);
             }
             let unlaunched = (0..self.claims.len()).find(|claim| self.can_notice(number, *claim));
-            if self.can_act(number) {
+            if self.turn(number).is_some() {
                 self.act(number);
             } else if let Some(claim) = unlaunched {
                 self.begin(number, Some(claim), 0);
+            } else if self.can_join(number) {
+                self.join(number);
             } else if self.can_plan(number) {
                 self.plan(number);
             } else {
@@ -73,7 +75,7 @@ impl World {
     }
 
     fn is_well(&self) -> Result<(), String> {
-        if let Some(run) = self.all.iter().find_map(|one| one.run.as_ref()) {
+        if let Some(run) = self.all.iter().find_map(|one| one.runs.first()) {
             return Err(format!("a launch stands still at {:?}", run.step));
         }
         let has = |at: usize| self.claims.iter().any(|one| one.lives() && one.instance == Some(at));
@@ -88,8 +90,8 @@ impl World {
             return Err(format!("claim {at} has no instance in the end"));
         }
         let left = self.claims.iter().filter(|one| !one.gone).count();
-        let full = self.claims.len() >= super::world::CLAIMS;
-        if left == 0 && !full { Err("the need has no claim in the end".to_owned()) } else { Ok(()) }
+        let full = self.claims.len() + self.needs - left.min(self.needs) > self.needs + super::world::MORE_CLAIMS;
+        if left < self.needs && !full { Err("the need has no claim in the end".to_owned()) } else { Ok(()) }
     }
 }
 
@@ -99,7 +101,7 @@ impl World {
         self.now += 1;
         for one in &mut self.all {
             (one.looked, one.swept) = (false, false);
-            one.run.iter_mut().for_each(|run| run.looks = 0);
+            one.runs.iter_mut().for_each(|run| run.looks = 0);
         }
     }
 }

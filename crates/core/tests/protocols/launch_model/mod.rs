@@ -5,21 +5,22 @@
 //! each that stands at the horizon on, nothing more goes wrong and all has to be well in the end.
 //! docs/decisions/020 has what is modelled and what is not.
 //!
-//! LM-1 no call begins after the holder's deadline, nor with a token that is not on its claim; LM-2 a claim has one living
+//! LM-1 no call begins after the holder's deadline, nor with a token that is not on each of its claims; LM-2 a claim has one living
 //! instance, or one more for each time that EC2 did not know its own token, but for those that were launched when the
-//! claim had gone on without them; LM-3 one need has one claim; LM-4 an instance that is on a claim is never replaced nor
-//! collected; LM-5 in the end every claim has its instance and every instance its claim.
+//! claim had gone on without them; LM-3 each need has one claim; LM-4 an instance that is on a claim is never replaced nor
+//! collected; LM-5 in the end every claim has its instance and every instance its claim; LM-6 no
+//! instance is on two claims.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod calm;
 mod replica;
 mod world;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
 
 use dovetail_core::lease::{LeaseInput, LeaseView, TermOrigin};
-use dovetail_core::lifecycle::protocol::{Input, LaunchCallResult};
+use dovetail_core::lifecycle::protocol::LaunchCallResult;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use replica::Candidate;
@@ -35,9 +36,11 @@ enum Event {
     Hear(usize),
     Plan(usize),
     Notice(usize, usize),
+    /// The launches that have come so far are one call.
+    Join(usize),
     Act(usize),
-    /// The request of its next step is given up and may still arrive.
-    GivenUp(usize),
+    /// The request of a launch's next step is given up and may still arrive.
+    GivenUp(usize, usize),
     Terminate,
     Sweep(usize),
     /// A CreateFleet arrives.
@@ -51,17 +54,23 @@ enum Event {
 /// What EC2 makes of a CreateFleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    Launched { lags: bool, lost: bool },
+    Launched {
+        lags: bool,
+        lost: bool,
+    },
+    /// One instance fewer than asked for.
+    Fewer,
     NothingToBeHad,
     Later,
     Never,
 }
 
-const FATES: [Fate; 7] = [
+const FATES: [Fate; 8] = [
     Fate::Launched { lags: false, lost: false },
     Fate::Launched { lags: true, lost: false },
     Fate::Launched { lags: false, lost: true },
     Fate::Launched { lags: true, lost: true },
+    Fate::Fewer,
     Fate::NothingToBeHad,
     Fate::Later,
     Fate::Never,
@@ -71,6 +80,8 @@ const FATES: [Fate; 7] = [
 #[derive(Clone, Copy)]
 struct Bounds {
     candidates: usize,
+    /// Claims that are needed at the same time.
+    needs: usize,
     horizon: u64,
     cloud: Cloud,
     broken: Option<Broken>,
@@ -105,6 +116,8 @@ impl World {
             calls: Vec::new(),
             writes: Vec::new(),
             all,
+            needs: bounds.needs,
+            repeats: BTreeMap::new(),
             orders: 0,
             sent: 0,
             slipped: 0,
@@ -155,11 +168,15 @@ impl World {
         for claim in (0..self.claims.len()).filter(|claim| self.can_notice(number, *claim)) {
             then(Event::Notice(number, claim));
         }
-        if self.can_act(number) {
+        if self.can_join(number) {
+            then(Event::Join(number));
+        }
+        if self.turn(number).is_some() {
             then(Event::Act(number));
-            if self.faults.late > 0 && self.request(number).is_some() {
-                then(Event::GivenUp(number));
-            }
+        }
+        // Writes to different claims are made side by side: any of them may be the one that comes late.
+        for at in (0..one.runs.len()).filter(|at| self.faults.late > 0 && self.request(number, *at).is_some()) {
+            then(Event::GivenUp(number, at));
         }
         // A pass that can see nothing but claims with their instances, and no orphan before, changes nothing.
         if self.acts(number) && one.caught_up && !one.swept && !self.instances.is_empty() {
@@ -174,6 +191,7 @@ impl World {
             Fate::Launched { lags, lost } => {
                 (!lags || (faults.lags > 0 && !served)) && (!lost || (faults.lost > 0 && call.by.is_some()))
             }
+            Fate::Fewer => faults.refused > 0 && !served && call.count > 1,
             Fate::NothingToBeHad => faults.refused > 0 && !served,
             Fate::Later | Fate::Never => faults.refused > 0 && !served && call.by.is_some(),
         }
@@ -192,10 +210,11 @@ impl World {
             Event::Hear(number) => world.hear_of_claims(number),
             Event::Plan(number) => world.plan(number),
             Event::Notice(number, claim) => world.begin(number, Some(claim), 0),
+            Event::Join(number) => world.join(number),
             Event::Act(number) => world.act(number),
-            Event::GivenUp(number) => {
+            Event::GivenUp(number, at) => {
                 world.faults.late -= 1;
-                let request = self.request(number);
+                let request = self.request(number, at);
                 world.writes.extend(request);
             }
             Event::Terminate => {
@@ -210,7 +229,8 @@ impl World {
             Event::Unanswered(at) => {
                 world.faults.late -= 1;
                 if let Some(number) = world.calls[at].by.take() {
-                    world.hear(number, Input::Called(LaunchCallResult::Unknown));
+                    let token = world.calls[at].tag.clone();
+                    world.answered(number, &token, &[], &LaunchCallResult::Unknown);
                 }
             }
             Event::Write(at) => {
@@ -227,24 +247,26 @@ impl World {
 
     fn arrives(&mut self, at: usize, fate: Fate) {
         let call = self.calls.remove(at);
-        let called = match fate {
+        let nothing = LaunchCallResult::NothingToBeHad { reason: "insufficient_capacity", at_once: true };
+        let (launched, rest) = match fate {
             Fate::Launched { lags, lost } => {
                 self.faults.lags -= u8::from(lags);
                 self.faults.lost -= u8::from(lost);
-                let instance = self.launch(&call, lags);
-                if lost { LaunchCallResult::Unknown } else { LaunchCallResult::Launched(format!("i{instance}")) }
+                let launched = self.launch(&call, lags, call.count);
+                (if lost { Vec::new() } else { launched }, LaunchCallResult::Unknown)
             }
             refused => {
                 self.faults.refused -= 1;
                 match refused {
-                    Fate::Later => LaunchCallResult::Later,
-                    Fate::Never => LaunchCallResult::Never,
-                    _ => LaunchCallResult::NothingToBeHad { reason: "insufficient_capacity", at_once: true },
+                    Fate::Fewer => (self.launch(&call, false, call.count - 1), nothing),
+                    Fate::Later => (Vec::new(), LaunchCallResult::Later),
+                    Fate::Never => (Vec::new(), LaunchCallResult::Never),
+                    _ => (Vec::new(), nothing),
                 }
             }
         };
         if let Some(number) = call.by {
-            self.hear(number, Input::Called(called));
+            self.answered(number, &call.tag, &launched, &rest);
         }
     }
 }
@@ -310,7 +332,7 @@ fn history(came: &[(u32, Event)], mut place: u32) -> Vec<String> {
 }
 
 const NONE: Faults = Faults { crashes: 0, lost: 0, late: 0, refused: 0, lags: 0, deleted: 0 };
-const TWO: Bounds = Bounds { candidates: 2, horizon: 4, cloud: Cloud::Heeds, broken: None, faults: NONE };
+const TWO: Bounds = Bounds { candidates: 2, needs: 1, horizon: 4, cloud: Cloud::Heeds, broken: None, faults: NONE };
 
 fn holds(what: &str, bounds: &Bounds) {
     let walked = walk(bounds).unwrap_or_else(|found| panic!("{what}: {}: {:#?}", found.what, found.history));
@@ -357,6 +379,83 @@ fn cloud_ignoring_tokens_makes_extra_instances_to_be_collected() {
 #[test]
 fn three_candidates_leave_nothing_twice_and_nothing_behind() {
     holds("three, pauses", &Bounds { candidates: 3, ..TWO });
+}
+
+/// Two claims that are needed at the same time, and may be in one call; who leads may crash and lead again.
+const MERGED: Bounds = Bounds { candidates: 1, needs: 2, horizon: 2, ..TWO };
+
+fn holds_merged(what: &str, bounds: &Bounds) {
+    let walked = walk(bounds).unwrap_or_else(|found| panic!("{what}: {}: {:#?}", found.what, found.history));
+    println!("{what}: {walked:?}");
+    assert!(walked.ends > 1_000 && walked.launched > 1_000 && walked.doubled > 1_000, "{walked:?}");
+    assert!(bounds.faults.crashes == 0 || walked.taken_over > 1_000, "{walked:?}");
+}
+
+#[test]
+fn paused_leaders_leave_nothing_twice_of_a_call_for_two() {
+    holds_merged("two for two claims, pauses", &Bounds { candidates: 2, horizon: 3, ..MERGED });
+}
+
+#[test]
+fn lost_answer_and_late_listing_divide_a_call_once() {
+    let faults = Faults { lost: 1, lags: 1, crashes: 1, ..NONE };
+    holds_merged("one for two claims, lost, lagging, crash", &Bounds { faults, ..MERGED });
+}
+
+#[test]
+fn late_write_of_an_old_leader_gives_no_instance_twice() {
+    let faults = Faults { late: 1, lags: 1, crashes: 1, ..NONE };
+    holds_merged("one for two claims, late, lagging, crash", &Bounds { faults, ..MERGED });
+}
+
+#[test]
+fn fewer_instances_and_a_deleted_claim_leave_nothing_behind() {
+    let faults = Faults { refused: 1, deleted: 1, lost: 1, ..NONE };
+    holds_merged("one for two claims, refused, deleted, lost", &Bounds { faults, ..MERGED });
+}
+
+#[test]
+fn claim_deleted_before_or_after_a_crash_costs_no_other_its_own() {
+    let faults = Faults { deleted: 1, crashes: 1, ..NONE };
+    holds_merged("one for two claims, deleted, crash", &Bounds { faults, horizon: 3, ..MERGED });
+}
+
+#[test]
+fn call_for_three_claims_is_divided_once() {
+    let faults = Faults { lost: 1, crashes: 1, ..NONE };
+    holds_merged("one for three claims, lost, crash", &Bounds { needs: 3, faults, ..MERGED });
+}
+
+/// What the walk finds of a call for two claims where something is taken away.
+fn finds_merged(broken: Broken, faults: Faults, what: &str) {
+    let found = walk(&Bounds { broken: Some(broken), faults, ..MERGED }).expect_err("nothing is found");
+    println!("{broken:?}: {}: {:?}", found.what, found.history);
+    assert!(found.what.contains(what), "{found:#?}");
+}
+
+#[test]
+fn walk_finds_one_instance_on_two_claims_without_take_over() {
+    finds_merged(Broken::NoTakeOver, Faults { late: 1, lags: 1, crashes: 1, ..NONE }, "is on claims");
+}
+
+#[test]
+fn walk_finds_one_instance_on_two_claims_if_given_anew() {
+    finds_merged(Broken::GivesAnew, Faults { crashes: 1, ..NONE }, "is on claims");
+}
+
+#[test]
+fn walk_finds_an_end_of_anothers_instance_by_a_shared_token() {
+    finds_merged(Broken::EndsShared, Faults { deleted: 1, ..NONE }, "the terminator ends instance");
+}
+
+#[test]
+fn walk_finds_a_call_before_its_token_is_on_each_claim() {
+    finds_merged(Broken::CallsEarly, NONE, "token is not on claim");
+}
+
+#[test]
+fn walk_finds_a_call_made_again_for_a_claim_that_left() {
+    finds_merged(Broken::RepeatsForAll, Faults { late: 1, deleted: 1, ..NONE }, "which has left it");
 }
 
 /// What the walk finds where something is taken away.
@@ -406,4 +505,10 @@ fn further() {
     holds("three, pauses", &Bounds { candidates: 3, horizon: 6, ..TWO });
     holds("three, late", &Bounds { candidates: 3, faults: late, ..TWO });
     holds("three, crash", &Bounds { candidates: 3, faults: crash, ..TWO });
+    holds("two for two claims, pauses", &Bounds { horizon: 5, ..MERGED });
+    holds(
+        "two for two claims, late, lagging, crash",
+        &Bounds { faults: Faults { lags: 1, ..late }, horizon: 4, ..MERGED },
+    );
+    holds("two for three claims, crash", &Bounds { needs: 3, horizon: 3, faults: crash, ..MERGED });
 }

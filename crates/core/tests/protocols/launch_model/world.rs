@@ -1,10 +1,12 @@
 //! What there is beside the candidates: the API server with its Lease, its fence and its claims, and EC2; and what each of
 //! them makes of a request. What must not be is noticed here.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dovetail_core::lease::{LeaseSettings, LeaseView, LeaseWrite};
 use dovetail_core::lifecycle::protocol::{Claimed, takes_instance, takes_token};
+use dovetail_core::ownership::token::{LaunchPart, Place};
 
 use super::replica::Candidate;
 
@@ -13,8 +15,8 @@ pub const TICK: Duration = Duration::from_secs(60);
 /// A Lease lasts three ticks, a leader's deadline is two after it asked.
 pub const SETTINGS: LeaseSettings =
     LeaseSettings { duration: ticks(3), renew_deadline: ticks(2), retry: Duration::from_secs(60) };
-/// Most claims of a history.
-pub const CLAIMS: usize = 3;
+/// Claims of a history beside those that are needed.
+pub const MORE_CLAIMS: usize = 2;
 
 pub const fn ticks(count: u64) -> Duration {
     Duration::from_secs(60 * count)
@@ -44,6 +46,16 @@ pub enum Broken {
     ForgottenAdoption,
     /// A call that did not come out well is sent again at once, under another token.
     DoubleResend,
+    /// A successor gives instances of a call for several claims without having written its term on these.
+    NoTakeOver,
+    /// A successor does not know which instances claims have already.
+    GivesAnew,
+    /// The terminator ends whatever has the token of a claim that goes, though the call was for others too.
+    EndsShared,
+    /// A call for several claims goes out as soon as the token is on the first of them.
+    CallsEarly,
+    /// A call for several claims is made again as it was, though some of them have left it.
+    RepeatsForAll,
 }
 
 /// How much may still go wrong.
@@ -74,11 +86,18 @@ pub struct Claim {
     pub deleting: Option<u64>,
     pub gone: bool,
     pub version: u16,
-    /// Instances that EC2 made for a token that it had served before.
-    pub repeats: usize,
+    /// The term that was written on it last.
+    pub term: u64,
+    /// Its place in the call of its last token.
+    pub place: Option<Place>,
 }
 
 impl Claim {
+    /// It has no instance, and one of a call with this token may be its own.
+    pub fn awaits(&self, tag: &str) -> bool {
+        !self.gone && self.instance.is_none() && self.tokens.last().is_some_and(|token| token == tag)
+    }
+
     pub fn lives(&self) -> bool {
         !self.gone && self.deleting.is_none()
     }
@@ -87,7 +106,6 @@ impl Claim {
 /// An instance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Instance {
-    pub claim: usize,
     pub tag: String,
     pub client: String,
     pub launched: u64,
@@ -100,7 +118,9 @@ pub struct Instance {
 /// A CreateFleet on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Fleet {
-    pub claim: usize,
+    /// The claims that it is made for.
+    pub claims: Vec<usize>,
+    pub count: usize,
     pub client: String,
     pub tag: String,
     /// Who waits for its answer.
@@ -111,7 +131,7 @@ pub struct Fleet {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Write {
     Create { name: u8, term: u64 },
-    Token { claim: usize, version: u16, token: String, term: u64, looked: u64 },
+    Token { claim: usize, version: u16, part: LaunchPart, term: u64, looked: u64 },
     Instance { claim: usize, version: u16, instance: usize },
 }
 
@@ -127,6 +147,10 @@ pub struct World {
     pub calls: Vec<Fleet>,
     pub writes: Vec<Write>,
     pub all: Vec<Candidate>,
+    /// Pods that wait, each of which needs a claim of its own.
+    pub needs: usize,
+    /// Instances that EC2 made for tokens that it had served before, by token.
+    pub repeats: BTreeMap<String, usize>,
     pub orders: u8,
     pub sent: u8,
     /// Claims of the present term that were created after their sender had given them up.
@@ -197,18 +221,18 @@ impl World {
         if late && term == self.lease.term {
             self.slipped += 1;
         }
-        let (tokens, instance, deleting) = (Vec::new(), None, None);
-        self.claims.push(Claim { name, made: term, tokens, instance, deleting, gone: false, version: 0, repeats: 0 });
+        let (tokens, instance, deleting, place) = (Vec::new(), None, None, None);
+        self.claims.push(Claim { name, made: term, tokens, instance, deleting, gone: false, version: 0, term, place });
         let live = self.claims.iter().filter(|one| one.lives()).count();
-        if live > 1 + self.slipped {
-            self.fail(format!("one need has {live} claims"));
+        if live > self.needs + self.slipped {
+            self.fail(format!("{} need has {live} claims", if self.needs == 1 { "one" } else { "each" }));
         }
         Ok(self.claims.len() - 1)
     }
 
     /// As the launcher writes it: resting on what is there, made anew on a conflict. `looked` is when it last looked for
     /// an instance of the token before.
-    pub fn write_token(&mut self, claim: usize, token: &str, term: u64, looked: u64) -> Answer {
+    pub fn write_token(&mut self, claim: usize, part: &LaunchPart, term: u64, looked: u64) -> Answer {
         if self.claims[claim].gone {
             return Err(Refusal::Gone);
         }
@@ -219,14 +243,56 @@ impl World {
             return Err(Refusal::Fenced);
         }
         let one = &mut self.claims[claim];
-        one.version += 1;
-        if one.tokens.last().is_none_or(|there| there != token) {
-            one.tokens.push(token.to_owned());
+        (one.version, one.term) = (one.version + 1, term);
+        let before = one.tokens.last().cloned();
+        if before.as_ref().is_none_or(|there| *there != part.token) {
+            one.tokens.push(part.token.clone());
+            one.place.clone_from(&part.place);
             // What was launched in the tick of that look may not have been there yet.
-            let late = self.instances.iter_mut().filter(|one| one.claim == claim && one.launched >= looked);
-            late.for_each(|one| one.excused = true);
+            before.iter().for_each(|tag| self.excuse(tag, |one| one.launched >= looked));
         }
         Ok(claim)
+    }
+
+    /// A successor writes its term on a claim that waits for an instance.
+    pub fn write_term(&mut self, claim: usize, term: u64) -> Answer {
+        if self.fenced(term) {
+            return Err(Refusal::Fenced);
+        }
+        let one = &mut self.claims[claim];
+        if one.term != term {
+            (one.version, one.term) = (one.version + 1, term);
+        }
+        Ok(claim)
+    }
+
+    /// Instances of a call that are more than the claims that wait for them are the janitor's, if they are such.
+    fn excuse(&mut self, tag: &str, such: impl Fn(&Instance) -> bool) {
+        let mut most = self.surplus(tag);
+        for at in (0..self.instances.len()).rev() {
+            let is_open = self.is_open(at, tag);
+            let one = &mut self.instances[at];
+            if most > 0 && is_open && such(one) {
+                one.excused = true;
+                most -= 1;
+            }
+        }
+    }
+
+    /// It lives, no claim has it, and somebody is answerable for it.
+    fn is_open(&self, at: usize, tag: &str) -> bool {
+        let one = &self.instances[at];
+        one.tag == tag && one.alive && !one.excused && !self.is_named(at)
+    }
+
+    pub fn is_named(&self, instance: usize) -> bool {
+        self.claims.iter().any(|one| !one.gone && one.instance == Some(instance))
+    }
+
+    /// Number of a call's open instances for which no claim waits.
+    fn surplus(&self, tag: &str) -> usize {
+        let open = (0..self.instances.len()).filter(|at| self.is_open(*at, tag)).count();
+        open.saturating_sub(self.claims.iter().filter(|one| one.awaits(tag)).count())
     }
 
     pub fn write_instance(&mut self, claim: usize, instance: usize) -> Answer {
@@ -235,6 +301,11 @@ impl World {
         }
         if !takes_instance(&self.claimed(claim), &format!("i{instance}")) {
             return Ok(claim);
+        }
+        if let Some(other) = self.claims.iter().position(|one| !one.gone && one.instance == Some(instance))
+            && other != claim
+        {
+            self.fail(format!("instance {instance} is on claims {other} and {claim}"));
         }
         let one = &mut self.claims[claim];
         one.version += 1;
@@ -249,8 +320,8 @@ impl World {
         let same = |claim: usize, version: u16| self.claims[claim].version == version;
         let _ = match write {
             Write::Create { name, term } => self.create(*name, *term, true),
-            Write::Token { claim, version, token, term, looked } if same(*claim, *version) => {
-                self.write_token(*claim, token, *term, *looked)
+            Write::Token { claim, version, part, term, looked } if same(*claim, *version) => {
+                self.write_token(*claim, part, *term, *looked)
             }
             Write::Instance { claim, version, instance } if same(*claim, *version) => {
                 self.write_instance(*claim, *instance)
@@ -269,49 +340,68 @@ impl World {
 
     /// The claim is taken away as one without an instance.
     pub fn discard(&mut self, claim: usize) {
-        if self.cloud == Cloud::Heeds && self.waiting(claim) > 0 {
-            self.fail(format!("claim {claim} is discarded and has an instance"));
-        }
         self.claims[claim].deleting.get_or_insert(self.now);
         self.claims[claim].gone = true;
+        let tag = self.claims[claim].tokens.last().cloned();
+        if self.cloud == Cloud::Heeds && tag.is_some_and(|tag| self.surplus(&tag) > 0) {
+            self.fail(format!("claim {claim} is discarded and has an instance"));
+        }
     }
 
-    /// EC2's answer to CreateFleet that launches; or what it answered before.
-    pub fn launch(&mut self, call: &Fleet, lags: bool) -> usize {
+    /// The claim is let go by the terminator, which has found no instance of its own.
+    pub fn release(&mut self, claim: usize) {
+        self.claims[claim].gone = true;
+        let tag = self.claims[claim].tokens.last().cloned();
+        tag.iter().for_each(|tag| self.excuse(tag, |_| true));
+    }
+
+    /// EC2's answer to CreateFleet that launches so many, of which the first may be listed late; or what it answered before.
+    pub fn launch(&mut self, call: &Fleet, lags: bool, count: usize) -> Vec<usize> {
         let (now, cloud) = (self.now, self.cloud);
-        let served = self.instances.iter().position(|one| one.client == call.client);
-        if let Some(before) = served {
+        let served: Vec<usize> =
+            (0..self.instances.len()).filter(|at| self.instances[*at].client == call.client).collect();
+        if let Some(before) = served.first() {
             let remembered = match cloud {
                 Cloud::Heeds => true,
-                Cloud::Forgets => self.instances[before].launched == now,
+                Cloud::Forgets => self.instances[*before].launched == now,
                 Cloud::Heedless => false,
             };
             if remembered {
-                return before;
+                return served;
             }
-            self.claims[call.claim].repeats += 1;
+            *self.repeats.entry(call.tag.clone()).or_default() += count;
         }
-        let claim = &self.claims[call.claim];
-        let superseded = claim.tokens.contains(&call.tag) && claim.tokens.last() != Some(&call.tag);
-        self.instances.push(Instance {
-            claim: call.claim,
+        let first = self.instances.len();
+        self.instances.extend((0..count).map(|number| Instance {
             tag: call.tag.clone(),
             client: call.client.clone(),
             launched: now,
-            listed: now + u64::from(lags),
+            listed: now + u64::from(lags && number == 0),
             alive: true,
-            excused: superseded || !claim.lives(),
-        });
-        let (wanted, allowed) = (self.waiting(call.claim), 1 + self.claims[call.claim].repeats);
-        if self.claims[call.claim].lives() && wanted > allowed {
-            self.fail(format!("claim {} has {wanted} instances, {allowed} allowed", call.claim));
+            excused: false,
+        }));
+        // Claims that have gone on, or go, wait for nothing of it.
+        let tags = |one: &Claim| one.lives() && one.tokens.contains(&call.tag) && one.tokens.last() == Some(&call.tag);
+        let known = call.claims.iter().filter(|at| self.claims[**at].tokens.contains(&call.tag)).count();
+        let waiting = call.claims.iter().filter(|at| tags(&self.claims[**at])).count();
+        for at in (first..self.instances.len()).rev().take((known - waiting).min(count)) {
+            self.instances[at].excused = true;
         }
-        self.instances.len() - 1
+        self.judge(call);
+        (first..self.instances.len()).collect()
     }
 
-    /// Living instances that a claim is answerable for.
-    fn waiting(&self, claim: usize) -> usize {
-        self.instances.iter().filter(|one| one.claim == claim && one.alive && !one.excused).count()
+    /// LM-2.
+    fn judge(&mut self, call: &Fleet) {
+        let tags: BTreeSet<String> = self.instances.iter().map(|one| one.tag.clone()).collect();
+        let all: usize = tags.iter().map(|tag| self.surplus(tag)).sum();
+        let allowed: usize = self.repeats.values().sum();
+        let lives = call.claims.iter().any(|at| self.claims[*at].lives());
+        if lives && all > allowed {
+            let claims: Vec<String> = call.claims.iter().map(|at| format!("claim {at}")).collect();
+            let (has, own) = (call.claims.len() + all, call.claims.len() + allowed);
+            self.fail(format!("{} has {has} instances, {own} allowed", claims.join(" and ")));
+        }
     }
 
     /// EC2's list of living instances with a tag, the oldest first.

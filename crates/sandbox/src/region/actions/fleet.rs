@@ -266,11 +266,10 @@ fn fill(cx: &mut Cx<'_>, pools: &[Pool], count: usize, least: usize, token: Opti
         match cx.check(&pool.spec) {
             Err(error) => outcome.refused.push((index, error)),
             Ok(ready) => {
-                let taken: usize =
-                    plan.iter().filter(|(_, r, _)| r.subnet_id == ready.subnet_id).map(|(_, _, n)| n).sum();
-                let subnet = cx.state.network.subnets.get(&ready.subnet_id);
-                let free = subnet.map_or(0, |s| usize::try_from(cx.free_addresses(s)).unwrap_or(usize::MAX));
-                let fits = left.min(free.saturating_sub(taken));
+                let planned: Vec<_> =
+                    plan.iter().map(|(at, ready, n)| (&pools[*at].spec, ready.subnet_id.as_str(), *n)).collect();
+                let (fits, error) = cx.room_for(&pool.spec, &ready.subnet_id, &planned, left);
+                outcome.refused.extend(error.map(|error| (index, error)));
                 left -= fits;
                 plan.push((index, ready, fits));
             }

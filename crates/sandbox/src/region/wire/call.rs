@@ -67,6 +67,13 @@ pub(crate) struct AwsCall {
 }
 
 impl AwsCall {
+    /// Number of instances that it asks for; one where it says nothing of that.
+    pub fn instances(&self) -> u32 {
+        let Parameters::Form(form) = &self.parameters else { return 1 };
+        let target = form.get("TargetCapacitySpecification").text("TotalTargetCapacity");
+        target.and_then(|count| count.parse().ok()).unwrap_or(1)
+    }
+
     /// Reads a request: the service from the signature's scope, else from the target, the form's version or the path.
     /// Signatures are not verified: there is one account, and nobody is kept out of it. `None` if nothing tells which
     /// service is meant.

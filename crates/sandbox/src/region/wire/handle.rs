@@ -64,7 +64,7 @@ impl Region {
         let (result, mut notes) = match outcome {
             RequestOutcome::Fail => (Err(AwsError::internal(call.api.protocol())), Vec::new()),
             RequestOutcome::Throttle => (Err(AwsError::throttled(call.api.protocol())), Vec::new()),
-            _ if self.with(|cx| cx.is_throttled(call.api, &call.action)) => {
+            _ if self.with(|cx| cx.is_throttled(call.api, &call.action, call.instances())) => {
                 (Err(AwsError::throttled(call.api.protocol())), Vec::new())
             }
             _ => self.act(call).await,
