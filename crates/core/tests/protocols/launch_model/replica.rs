@@ -211,7 +211,9 @@ impl World {
     /// A claim that has no instance and that nobody here launches; one that goes where it may have a share of a call.
     pub fn can_notice(&self, number: usize, claim: usize) -> bool {
         let (one, there) = (&self.all[number], &self.claims[claim]);
-        let launched = one.runs.iter().any(|run| run.claim == Some(claim));
+        // A launch is known by its claim's name, before the claim is there too.
+        let launched =
+            one.runs.iter().any(|run| run.claim == Some(claim) || run.claim.is_none() && run.name == there.name);
         let known = there.lives() && one.known & (1 << claim) > 0;
         let goes = !there.gone && there.deleting.is_some() && there.place.is_some();
         self.acts(number) && one.caught_up && there.instance.is_none() && !launched && (known || goes)
