@@ -152,7 +152,10 @@ pub(super) async fn rivals(installation: &Installation) -> Finding {
     let warn = |text: &str| said.borrow_mut().push(text.to_owned());
     let (asker, now) = (installation.connection.asker.afresh(), installation.connection.clock.wall());
     preflight::find_rivals(&asker, &installation.connection.client, &installation.settings, now, warn).await;
-    let said = said.into_inner();
+    // A Lease that Dovetail leads by is shared with nobody else by its holder.
+    let ours = installation.leader.as_ref().is_ok_and(|leader| leader.is_ours);
+    let is_own = |text: &String| ours && text.starts_with("Lease ") && text.contains("it shares our Lease");
+    let said: Vec<String> = said.into_inner().into_iter().filter(|text| !is_own(text)).collect();
     let unseen = said.iter().find(|text| text.contains("cannot be seen in full")).cloned();
     let found: Vec<String> = said.into_iter().filter(|text| !text.contains("cannot be seen in full")).collect();
     match (found.is_empty(), unseen) {

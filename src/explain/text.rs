@@ -133,7 +133,7 @@ impl Lines {
             };
             self.say(1, format!("{:<14} {verdict:<6} {}", one.method, one.why));
             if !one.set.is_empty() {
-                self.say(11, format!(" to change that: {}", one.set));
+                self.say(12, format!("to change that: {}", one.set));
             }
         }
         if !answer.drain.is_empty() {

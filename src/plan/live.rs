@@ -213,7 +213,8 @@ fn summary(cluster: &LiveCluster) -> LiveSummary {
         settings_from: cluster.settings_from.clone(),
         offers_from: cluster.offers_from.clone(),
         nodes: own.len(),
-        hourly_price: own.iter().filter_map(price).sum(),
+        // A sum of none is -0.
+        hourly_price: own.iter().filter_map(price).fold(0.0, |sum, price| sum + price),
     }
 }
 

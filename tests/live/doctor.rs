@@ -33,7 +33,7 @@ fn amis() -> Value {
 }
 
 fn lease(renewed: &str) -> Value {
-    json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "karpenter-leader-election", "namespace": "kube-system"},
+    json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "karpenter-leader-election", "namespace": "kube-system", "annotations": {"dovetail.dev/lease": "led"}},
         "spec": {"holderIdentity": "dovetail-0_00c0ffee", "leaseDurationSeconds": 15, "leaseTransitions": 3, "renewTime": renewed}})
 }
 
@@ -173,6 +173,8 @@ fn each_broken_thing_alone_has_its_own_light_and_remedy() {
         })
     };
     let unheard = condition("dovetail.dev/InterruptionsHeard", "False", "ReceiveMessage fails (AccessDenied)");
+    let mut foreign = lease("2100-01-01T00:00:00.000000Z");
+    foreign["metadata"]["annotations"] = json!({});
     type Broken = Box<dyn Fn(&str) -> Option<Reply> + Send + Sync>;
     let cases: Vec<(&str, &str, &str, Broken)> = vec![
         (
@@ -192,6 +194,17 @@ fn each_broken_thing_alone_has_its_own_light_and_remedy() {
         ("older", "older kinds", "yellow", at("/apis/karpenter.sh/v1beta1", move || reply(200, &older))),
         ("webhook", "webhook", "red", broken_hook),
         ("rival", "others", "yellow", at("/apis/apps/v1/deployments", move || list(std::slice::from_ref(&deployment)))),
+        (
+            "foreign",
+            "others",
+            "yellow",
+            Box::new(move |path| {
+                path.contains("/leases").then(|| match path.contains("/leases/") {
+                    true => reply(200, &foreign),
+                    false => list(std::slice::from_ref(&foreign)),
+                })
+            }),
+        ),
         (
             "pools",
             "NodePools",

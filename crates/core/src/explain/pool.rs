@@ -5,6 +5,7 @@ use std::sync::Arc;
 use dovetail_api::names::annotations::UNUSED_LAUNCHES;
 use dovetail_api::names::conditions::TRUE;
 use dovetail_api::names::labels::NODE_POOL;
+use dovetail_api::v1::NodePool;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Toleration;
 use serde::Serialize;
@@ -14,8 +15,9 @@ use super::claim::{ConditionNow, conditions_of};
 use super::outcome::Placement;
 use crate::budgets::{RemovalReason, allowed, next_change};
 use crate::cluster_state::{Planning, PlanningInput};
+use crate::disruption::OffersByClass;
 use crate::disruption::emptiness::PoolNodeTotals;
-use crate::disruption::machines::machines;
+use crate::disruption::machines::{NodeAndClaim, machines};
 use crate::disruption::pools::{DisruptionPool, Observing};
 use crate::disruption::price::node_price;
 use crate::pack::{PoolReason, Reason};
@@ -100,12 +102,18 @@ pub fn explain_pool(input: &ExplainInput<'_>, name: &str) -> Option<PoolAnswer> 
         limits: limits(&planning, name),
         nodes: own.len(),
         coming: claims.filter(|entry| entry.facts.initialized.is_none()).count(),
-        price: own.iter().map(|one| node_price(one.node, pool, &input.planning.instance_types)).sum(),
+        price: price_of(&own, pool, &input.planning.instance_types),
         budgets: RemovalReason::OF_BUDGETS.into_iter().map(|reason| budget(pool, reason, totals, now.wall)).collect(),
         mistakes: view.mistakes(now.wall),
         held_back: held_back(pool, &view),
         conditions: conditions_of(conditions).into_iter().filter(|one| one.status != TRUE).collect(),
     })
+}
+
+/// Dollars an hour of machines, as far as their prices are known.
+fn price_of(machines: &[&NodeAndClaim<'_>], pool: &NodePool, offers: &OffersByClass) -> f64 {
+    // A sum of none is -0.
+    machines.iter().map(|one| node_price(one.node, pool, offers)).fold(0.0, |sum, price| sum + price)
 }
 
 /// The node that a pool launches for a pod that asks for nothing and tolerates its taints, or the rule that is in the way.
@@ -145,12 +153,7 @@ fn limits(planning: &Planning, name: &str) -> Vec<LimitNow> {
         .collect()
 }
 
-fn budget(
-    pool: &dovetail_api::v1::NodePool,
-    reason: RemovalReason,
-    totals: PoolNodeTotals,
-    now: Timestamp,
-) -> BudgetNow {
+fn budget(pool: &NodePool, reason: RemovalReason, totals: PoolNodeTotals, now: Timestamp) -> BudgetNow {
     let changes_at = next_change(pool, reason, totals.nodes, now);
     BudgetNow {
         reason: reason.budget_key().unwrap_or_default(),
@@ -161,7 +164,7 @@ fn budget(
     }
 }
 
-fn held_back(pool: &dovetail_api::v1::NodePool, view: &DisruptionPool<'_>) -> Vec<String> {
+fn held_back(pool: &NodePool, view: &DisruptionPool<'_>) -> Vec<String> {
     let mut all = Vec::new();
     match &view.observing {
         Observing::No => {}
