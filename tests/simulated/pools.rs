@@ -72,7 +72,7 @@ fn invalid_pools_get_no_nodes_and_take_no_pods_from_others() {
     played.came_out_well();
     let pools = made(&played);
     assert!(pools.len() == 3 && pools.iter().all(|pool| **pool == "default"), "{pools:?}");
-    assert_eq!(played.calls("CreateFleet").len(), 3);
+    assert_eq!((played.calls("CreateFleet").len(), &played.report["launched"]), (1, &3.into()), "all that are equal");
     for (name, _, field) in HOPELESS {
         let said = played.log_events("pool_skipped");
         let said =

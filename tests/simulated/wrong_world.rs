@@ -23,7 +23,8 @@ fn instances(played: &Played) -> usize {
 /// All pods run, nothing was launched in vain and nothing ended.
 fn undisturbed(played: &Played) {
     assert_eq!(played.report["pods"]["bound"], PODS, "{}", played.name);
-    assert_eq!((fleets(played), instances(played)), (PODS as usize, PODS as usize), "{}", played.name);
+    assert_eq!(instances(played), PODS as usize, "{}", played.name);
+    assert!((1..=PODS as usize).contains(&fleets(played)), "equal launches are one call: {}", played.name);
     assert_eq!(played.terminated_by_replicas(), 0, "{}", played.name);
     played.came_out_well();
 }
@@ -85,7 +86,8 @@ fn fleets_that_say_nothing_are_asked_ever_more_seldom() {
     let failed = silent.log_events("launch_failed");
     assert!(failed.iter().any(|line| line["error"].as_str().unwrap().contains("neither an instance nor an error")));
     let untold = play("fleets-untold", PODS, "faults: {ec2: {untoldFleets: 1.0, consistencyLag: 15s}}\nuntil: 20m\n");
-    assert_eq!((fleets(&untold), instances(&untold)), (PODS as usize, PODS as usize), "they are found by their tokens");
+    assert_eq!(instances(&untold), PODS as usize, "they are found by their tokens");
+    assert!(fleets(&untold) <= PODS as usize, "{}", fleets(&untold));
     assert_eq!(untold.report["pods"]["bound"], PODS);
     untold.came_out_well();
 }

@@ -74,12 +74,14 @@ class Doubled(Rule):
         for tokens, uids in families(self.world.claims.values(), set(of)):
             self._lasting(_with(of, tokens), max(1, len(uids)), min(tokens))
         # Of a call for several claims each has its own instance, which is written on it.
-        owners = defaultdict(set)
+        owners = defaultdict(list)
         for claim in self.world.claims.values():
-            owners[claim.instance].add(claim.uid)
+            owners[claim.instance].append(claim)
         for claim in self.world.claims.values():
-            own = [one for one in _with(of, claim.tokens) if not owners[one.id] or claim.uid in owners[one.id]]
-            self._again(claim, own)
+            def is_own(one):
+                others = [other.uid for other in owners[one.id] if one.token in other.tokens]
+                return not others or claim.uid in others
+            self._again(claim, [one for one in _with(of, claim.tokens) if is_own(one)])
 
     def _lasting(self, own, allowed, token):
         end, since, living = self.world.end, None, 0

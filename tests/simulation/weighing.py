@@ -78,6 +78,9 @@ class LaunchLog:
         if not instance.ours or instance.started <= t - self._span or instance.ended is not None or instance.interrupted is not None:
             return None
         claims = self.world.index.claims_with(instance.token, _base(instance))
+        # Of a call for several claims each has its own instance; before that is written, any may be any's: the least that they ask for.
+        own = [c for c in claims if c.instance == instance.id]
+        claims = own or sorted((c for c in claims if c.instance is None), key=asked) or claims
         if all(c.lost or c.gone or c.deleting is not None for c in claims) or any(self._again(c, instance, t) for c in claims):
             return None
         return tuple(claims), instance.id in self._ready

@@ -165,7 +165,11 @@ impl CloudInstances for MeteredCloud {
             };
             let answer = answer.unwrap_or_else(|| Err(LaunchError::from_call(&term_is_over("CreateFleet"))));
             let missing = answer.as_ref().map_or_else(Some, |fleet| fleet.missing.as_ref());
-            self.answered("Create", begun, missing.map(of_launch));
+            let launched = answer.as_ref().map_or(0, |fleet| fleet.instances.len());
+            // As Karpenter counts it: once for each NodeClaim.
+            for number in 0..usize::try_from(count).unwrap_or(usize::MAX) {
+                self.answered("Create", begun, missing.filter(|_| number >= launched).map(of_launch));
+            }
             answer
         })
     }

@@ -27,8 +27,8 @@ use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::launcher::LauncherLinks;
 use crate::launcher::facts::{self, as_launched};
-use crate::launcher::merging::{Merging, OnTheWay};
 use crate::launcher::shared::Membership;
+use crate::launcher::shared::merging::{Merging, OnTheWay};
 use crate::messages::{LaunchFails, LaunchOrder, TraceContext};
 use crate::telemetry::log_event::LogEvent;
 

@@ -1,5 +1,7 @@
 //! One call for several claims, as their launches see it: the last that comes makes it, and each has its share of what came of it.
 
+pub mod merging;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +20,6 @@ use tokio::sync::Notify;
 
 use crate::kube::calls::CallError;
 use crate::launcher::launch::Launching;
-use crate::launcher::merging::call_for;
 use crate::messages::TakeSnapshot;
 
 /// Time for which claims whose token is written wait for the others of their call.
@@ -74,7 +75,7 @@ struct Look {
 impl SharedLaunch {
     /// A call that is to be made for so many.
     pub fn made_here(token: &str, count: usize) -> Arc<Self> {
-        Self::with(token, call_for(count), true)
+        Self::with(token, SharedCall::new(0..u32::try_from(count).unwrap_or(u32::MAX)), true)
     }
 
     /// A call that somebody has made.

@@ -374,7 +374,7 @@ fn hand_made_claims_wait_at_ceiling_and_launch_when_it_allows() {
         }
         // A claim that has no time to launch is given up after five minutes, one that waits is not.
         tokio::time::sleep(minutes(20)).await;
-        assert_eq!(world.cloud.calls().len(), 2, "{}", told(&world));
+        assert_eq!(world.cloud.launched().len(), 2, "{}", told(&world));
         let held: Vec<_> = names.into_iter().filter(|name| !world.messages("LaunchHeld", name).is_empty()).collect();
         assert_eq!(held.len(), 3, "{held:?} {}", told(&world));
         for name in &held {
@@ -387,9 +387,9 @@ fn hand_made_claims_wait_at_ceiling_and_launch_when_it_allows() {
         // Pods' own claims wait beside them.
         world.pods(1, "90");
         tokio::time::sleep(minutes(5)).await;
-        assert_eq!(world.cloud.calls().len(), 2, "{}", told(&world));
+        assert_eq!(world.cloud.launched().len(), 2, "{}", told(&world));
         tokio::time::sleep(minutes(40)).await;
-        assert_eq!(world.cloud.calls().len(), 4, "{}", told(&world));
+        assert_eq!(world.cloud.launched().len(), 4, "{}", told(&world));
     });
 }
 
@@ -410,7 +410,7 @@ fn claims_made_by_hand_wait_for_what_all_may_cost() {
         let launched = world.claims().into_iter().find(|claim| claim["status"]["providerID"].is_string()).unwrap();
         delete(&world, &NODE_CLAIMS, launched["metadata"]["name"].as_str().unwrap());
         tokio::time::sleep(minutes(5)).await;
-        assert_eq!((world.cloud.living().len(), world.cloud.calls().len()), (2, 3), "{}", told(&world));
+        assert_eq!((world.cloud.living().len(), world.cloud.launched().len()), (2, 3), "{}", told(&world));
     });
 }
 

@@ -36,7 +36,8 @@ fn four_hundred_pods_get_their_nodes() {
         world.until_bound(400, minutes(2)).await;
         tokio::time::sleep(Duration::from_secs(30)).await;
         nothing_twice(&world);
-        assert_eq!(world.cloud.calls().len(), world.claims().len());
+        assert_eq!(world.cloud.launched().len(), world.claims().len());
+        assert!(world.cloud.calls().len() <= world.claims().len());
         let claim = &world.claims()[0];
         let labels = &claim["metadata"]["labels"];
         assert_eq!(labels["karpenter.sh/nodepool"], "default");

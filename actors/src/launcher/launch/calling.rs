@@ -16,7 +16,7 @@ use kube::ResourceExt;
 use super::{Launching, Work, short};
 use crate::context::backoff::Backoff;
 use crate::launcher::facts::{self, origin};
-use crate::launcher::merging::Joining;
+use crate::launcher::shared::merging::Joining;
 use crate::launcher::shared::{CallAnswer, Heard};
 use crate::launcher::{denied, fleet};
 use crate::messages::{ClaimSoldOut, Record, TookReserved};

@@ -103,19 +103,25 @@ impl Checker {
         let hindered = windows::uncollected(entries, end);
         let blind = windows::steps(entries, |action| matches!(action, Action::EmptyLists { .. }));
         // Each claim of a call for several has its own instance, which is written on it.
+        let tokens_of = tokens_of_claims(entries);
         let has = |(uid, claim): (&String, &Claim)| (claim.instance.clone(), uid.clone());
         let owners: BTreeSet<(String, String)> = state.claims.iter().map(has).collect();
-        let is_anothers = |id: &String, claim: &String| {
-            let mut owners = owners.range((id.clone(), String::new())..).take_while(|(of, _)| of == id).peekable();
-            owners.peek().is_some() && owners.all(|(_, owner)| owner != claim)
+        let is_anothers = |id: &String, token: &String, claim: &String| {
+            let of_instance = owners.range((id.clone(), String::new())..).take_while(|(of, _)| of == id);
+            let of_call = of_instance.filter(|(_, owner)| tokens_of.get(owner).is_some_and(|own| own.contains(token)));
+            let mut of_call = of_call.peekable();
+            of_call.peek().is_some() && of_call.all(|(_, owner)| owner != claim)
         };
-        for (claim, tokens) in tokens_of_claims(entries) {
-            let ids = tokens.iter().flat_map(|token| state.index.machines_with(token));
-            let ids: BTreeSet<&String> = ids.filter(|id| !is_anothers(id, &claim)).collect();
+        for (claim, tokens) in &tokens_of {
+            let of_token = |token: &String| {
+                let ids = state.index.machines_with(token);
+                ids.filter(|id| !is_anothers(id, token, claim)).collect::<Vec<_>>()
+            };
+            let ids: BTreeSet<&String> = tokens.iter().flat_map(of_token).collect();
             let own: Vec<(&String, &InstanceRecord)> =
                 ids.into_iter().filter_map(|id| Some((id, state.machines.get(id)?))).collect();
-            let last = gone.get(&claim).copied().unwrap_or(end);
-            self.two_at_a_time(&claim, &own, last, &hindered);
+            let last = gone.get(claim).copied().unwrap_or(end);
+            self.two_at_a_time(claim, &own, last, &hindered);
             for (id, machine) in &own {
                 let found = |(_, other): &&(&String, &InstanceRecord)| {
                     other.from + CONSISTENT < machine.from && other.to.is_none_or(|end| end > machine.from)

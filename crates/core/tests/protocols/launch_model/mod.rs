@@ -118,6 +118,7 @@ impl World {
             all,
             needs: bounds.needs,
             repeats: BTreeMap::new(),
+            excused: BTreeMap::new(),
             orders: 0,
             sent: 0,
             slipped: 0,
@@ -423,7 +424,7 @@ fn claim_deleted_before_or_after_a_crash_costs_no_other_its_own() {
 #[test]
 fn call_for_three_claims_is_divided_once() {
     let faults = Faults { lost: 1, crashes: 1, ..NONE };
-    holds_merged("one for three claims, lost, crash", &Bounds { needs: 3, faults, ..MERGED });
+    holds_merged("one for three claims, lost, crash", &Bounds { needs: 3, horizon: 1, faults, ..MERGED });
 }
 
 /// What the walk finds of a call for two claims where something is taken away.

@@ -111,8 +111,6 @@ pub struct Instance {
     pub launched: u64,
     pub listed: u64,
     pub alive: bool,
-    /// Nobody could know of it when its claim went on, or went: the janitor's.
-    pub excused: bool,
 }
 
 /// A CreateFleet on its way.
@@ -151,6 +149,9 @@ pub struct World {
     pub needs: usize,
     /// Instances that EC2 made for tokens that it had served before, by token.
     pub repeats: BTreeMap<String, usize>,
+    /// Instances that nobody could know of when a claim went on without them, or went, by token: the janitor's. All that a call
+    /// has launched are alike, so that they are counted and not named.
+    pub excused: BTreeMap<String, usize>,
     pub orders: u8,
     pub sent: u8,
     /// Claims of the present term that were created after their sender had given them up.
@@ -268,31 +269,28 @@ impl World {
 
     /// Instances of a call that are more than the claims that wait for them are the janitor's, if they are such.
     fn excuse(&mut self, tag: &str, such: impl Fn(&Instance) -> bool) {
-        let mut most = self.surplus(tag);
-        for at in (0..self.instances.len()).rev() {
-            let is_open = self.is_open(at, tag);
-            let one = &mut self.instances[at];
-            if most > 0 && is_open && such(one) {
-                one.excused = true;
-                most -= 1;
-            }
+        let open = (0..self.instances.len()).filter(|at| self.is_open(*at, tag) && such(&self.instances[*at])).count();
+        let more = self.surplus(tag).min(open);
+        if more > 0 {
+            *self.excused.entry(tag.to_owned()).or_default() += more;
         }
     }
 
-    /// It lives, no claim has it, and somebody is answerable for it.
+    /// It lives, and no claim has it.
     fn is_open(&self, at: usize, tag: &str) -> bool {
         let one = &self.instances[at];
-        one.tag == tag && one.alive && !one.excused && !self.is_named(at)
+        one.tag == tag && one.alive && !self.is_named(at)
     }
 
     pub fn is_named(&self, instance: usize) -> bool {
         self.claims.iter().any(|one| !one.gone && one.instance == Some(instance))
     }
 
-    /// Number of a call's open instances for which no claim waits.
+    /// Number of a call's open instances for which no claim waits, and that are not excused.
     fn surplus(&self, tag: &str) -> usize {
         let open = (0..self.instances.len()).filter(|at| self.is_open(*at, tag)).count();
-        open.saturating_sub(self.claims.iter().filter(|one| one.awaits(tag)).count())
+        let awaited = self.claims.iter().filter(|one| one.awaits(tag)).count();
+        open.saturating_sub(awaited + self.excused.get(tag).copied().unwrap_or(0))
     }
 
     pub fn write_instance(&mut self, claim: usize, instance: usize) -> Answer {
@@ -378,14 +376,14 @@ impl World {
             launched: now,
             listed: now + u64::from(lags && number == 0),
             alive: true,
-            excused: false,
         }));
         // Claims that have gone on, or go, wait for nothing of it.
         let tags = |one: &Claim| one.lives() && one.tokens.contains(&call.tag) && one.tokens.last() == Some(&call.tag);
         let known = call.claims.iter().filter(|at| self.claims[**at].tokens.contains(&call.tag)).count();
         let waiting = call.claims.iter().filter(|at| tags(&self.claims[**at])).count();
-        for at in (first..self.instances.len()).rev().take((known - waiting).min(count)) {
-            self.instances[at].excused = true;
+        let excused = (known - waiting).min(count);
+        if excused > 0 {
+            *self.excused.entry(call.tag.clone()).or_default() += excused;
         }
         self.judge(call);
         (first..self.instances.len()).collect()

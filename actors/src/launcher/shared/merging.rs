@@ -14,12 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use dovetail_cloud::FleetKey;
 use dovetail_core::launch_limits::PoolAndClass;
-use dovetail_core::lifecycle::shared_call::{JoinWindow, SharedCall};
+use dovetail_core::lifecycle::shared_call::JoinWindow;
 use dovetail_core::ownership::token::{LaunchPart, share};
 use tokio::sync::Notify;
 
+use super::{Membership, SharedLaunch};
 use crate::context::env::Env;
-use crate::launcher::shared::{Membership, SharedLaunch};
 
 /// Most instances of one call: EC2's bucket of instances has room for two of them.
 const MOST: usize = 450;
@@ -207,9 +207,4 @@ impl Gathering {
     fn joined(&self) -> MutexGuard<'_, Joined> {
         self.joined.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// A call that is to be made for claims of these numbers.
-pub fn call_for(count: usize) -> SharedCall {
-    SharedCall::new(0..u32::try_from(count).unwrap_or(u32::MAX))
 }
