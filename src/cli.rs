@@ -6,8 +6,8 @@ use dovetail_core::MaxOptionPrice;
 
 pub use crate::doctor::DoctorArgs;
 pub use crate::explain::ExplainArgs;
+use crate::live::what_if::LivePlanArgs;
 use crate::node_budget::NodeBudget;
-use crate::plan::live::LivePlanArgs;
 pub use crate::run::RunArgs;
 
 /// Nodes for pending pods on EC2, at the lowest price, and their removal.

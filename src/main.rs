@@ -11,6 +11,7 @@ mod plan;
 mod run;
 mod sandbox;
 mod simulate;
+mod survive;
 mod terminal;
 
 use std::process::ExitCode;

@@ -21,8 +21,8 @@ use kube::api::ListParams;
 use serde::Serialize;
 
 use crate::live::{self, ClusterArgs, LiveCluster, Missing, OutputArgs};
-use crate::plan::survive;
 use crate::run::connect::plainly;
+use crate::survive;
 
 /// `dovetail explain`.
 #[derive(Args)]

@@ -13,6 +13,7 @@ pub mod escape;
 mod leader;
 mod lists;
 mod offers;
+pub mod what_if;
 
 use std::sync::Arc;
 use std::time::Duration;

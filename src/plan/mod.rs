@@ -8,7 +8,6 @@ pub mod live;
 mod manifests;
 mod node_groups;
 mod storage;
-pub mod survive;
 mod table;
 mod unplanned;
 mod workload;
@@ -25,6 +24,7 @@ use dovetail_telemetry::stopwatch::Stopwatch;
 
 use crate::cli::{PackingPolicy, PlanArgs};
 use crate::live::escape::{escape, escape_lines};
+use crate::survive;
 
 /// A problem as read, and how long that took.
 struct Loaded {

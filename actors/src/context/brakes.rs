@@ -1,6 +1,7 @@
 //! Doubling pauses that keep an object whose write is refused from being written again and again. An object that its user has
 //! changed is written at once.
 
+pub mod refusals;
 pub mod repeats;
 
 use std::collections::BTreeMap;

@@ -12,6 +12,7 @@ pub mod mailbox;
 pub(crate) mod measures;
 pub mod outage;
 pub(crate) mod plan;
-pub(crate) mod refusals;
 pub mod solver;
 pub(crate) mod traces;
+
+pub(crate) use brakes::refusals;

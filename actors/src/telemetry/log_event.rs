@@ -335,7 +335,7 @@ log_events! {
     /// A node is again what its pool and class ask for.
     DriftCleared "drift_cleared" Debug { node_claim: String, node: String } => format!("node {node} no longer drifts");
     /// Places are made for the pods of drifted nodes, which go when these are ready.
-    Replacing "replacing" Info { node_pool: String, nodes: Names } => format!("replacing drifted node(s) of nodepool {node_pool}: {nodes}");
+    Replacing "replacing" Info { node_pool: String, nodes: Names } => format!("replacing node(s) of nodepool {node_pool}: {nodes}");
     /// A drifted node stays after all.
     ReplacementOff "replacement_off" Info { node: String, node_claim: String, why: String, pause_seconds: Option<i64> } =>
         format!("node {node} is not replaced, {why}{}", pause_seconds.map(|pause| format!("; the next of its nodepool is tried in {} min", pause / 60)).unwrap_or_default());

@@ -64,6 +64,8 @@ struct Ending {
     begun: Timestamp,
     /// Time since when its claim is gone.
     gone: Option<Timestamp>,
+    /// Time since when an instance of the reservation is free.
+    free: Option<Timestamp>,
     lost: bool,
 }
 
@@ -129,7 +131,7 @@ impl OwnSlots {
         let known = self.endings.get(&ended.disrupted.pool);
         let news = known.is_none_or(|known| known.ended.disrupted.uid != ended.disrupted.uid);
         if news {
-            let ending = Ending { ended: ended.clone(), begun: now, gone: None, lost: false };
+            let ending = Ending { ended: ended.clone(), begun: now, gone: None, free: None, lost: false };
             self.endings.insert(ended.disrupted.pool.clone(), ending);
         }
         news
@@ -202,11 +204,13 @@ impl Ending {
         // Pods that waited before it went are not its own.
         let is_displaced =
             |pod: &Arc<PodEntry>| pod.waits_for_node() && pod.pod.created.is_none_or(|time| time >= since);
+        let full = is_full(&self.ended.reservation, offers);
+        self.free = if full { None } else { Some(self.free.unwrap_or(now)) };
         let waiting = any || snapshot.pods.values().any(is_displaced);
         match now.duration_since(gone) {
             passed if !waiting && passed >= SETTLED => State::Over,
-            passed if !any && passed >= AWAITED && !is_full(&self.ended.reservation, offers) => State::Over,
-            passed if !any && passed >= LOST_AFTER && is_full(&self.ended.reservation, offers) => State::Lost,
+            _ if !any && self.free.is_some_and(|free| now.duration_since(free) >= AWAITED) => State::Over,
+            passed if !any && full && passed >= LOST_AFTER => State::Lost,
             _ => State::UnderWay,
         }
     }
