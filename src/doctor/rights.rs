@@ -39,6 +39,15 @@ fn rights() -> Vec<Right> {
     lines.filter_map(right).collect()
 }
 
+/// The group of CRDs, which only the webhook writes.
+const CRDS: &str = "apiextensions.k8s.io";
+
+/// Rights that the installation needs with its settings.
+fn needed(installation: &Installation) -> Vec<Right> {
+    let webhook = installation.settings.webhook.enabled;
+    rights().into_iter().filter(|right| webhook || right.group != CRDS).collect()
+}
+
 /// Account whose rights are asked for.
 enum Account {
     /// The account that asks.
@@ -48,6 +57,7 @@ enum Account {
 }
 
 pub(super) async fn reviewed(installation: &Installation) -> Finding {
+    let all = needed(installation).len();
     let account = installation.pod.as_ref().and_then(|pod| {
         let namespace = pod.metadata.namespace.as_deref()?;
         let name = pod.spec.as_ref()?.service_account_name.as_deref().unwrap_or("default");
@@ -56,19 +66,18 @@ pub(super) async fn reviewed(installation: &Installation) -> Finding {
     if let Some(user) = account {
         let account = Account::User(user.clone());
         if let Ok(denied) = denied(installation, &account).await {
-            return judge(&denied, &format!("the account of the pod that leads, {user},"));
+            return judge(&denied, all, &format!("the account of the pod that leads, {user},"));
         }
     }
     match denied(installation, &Account::Own).await {
-        Ok(denied) => judge(&denied, "the account that asks"),
+        Ok(denied) => judge(&denied, all, "the account that asks"),
         Err(why) => {
             Finding::unknown(format!("rights cannot be asked: {why}"), "allow create on selfsubjectaccessreviews")
         }
     }
 }
 
-fn judge(denied: &[Right], whose: &str) -> Finding {
-    let all = rights().len();
+fn judge(denied: &[Right], all: usize, whose: &str) -> Finding {
     if denied.is_empty() {
         return Finding::green(format!("{whose} has all {all} rights of the chart's roles"));
     }
@@ -85,7 +94,7 @@ fn judge(denied: &[Right], whose: &str) -> Finding {
 
 /// The rights that an account does not have.
 async fn denied(installation: &Installation, account: &Account) -> Result<Vec<Right>, String> {
-    let answers: Vec<Result<Option<Right>, String>> = stream::iter(rights())
+    let answers: Vec<Result<Option<Right>, String>> = stream::iter(needed(installation))
         .map(|right| async move {
             let allowed = is_allowed(installation, account, &right).await?;
             Ok((!allowed).then_some(right))
@@ -130,7 +139,11 @@ async fn is_allowed(installation: &Installation, account: &Account, right: &Righ
 
 /// The object that the chart's role names, where it names one.
 fn named(installation: &Installation, right: &Right) -> Option<String> {
-    (right.group == "admissionregistration.k8s.io").then(|| installation.settings.fence_name.clone())
+    match right.group {
+        "admissionregistration.k8s.io" => Some(installation.settings.fence_name.clone()),
+        CRDS => Some("nodepools.karpenter.sh".to_owned()),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -148,9 +161,9 @@ mod tests {
     #[test]
     fn rights_that_are_missing_are_red_and_named() {
         let missing: Vec<Right> = rights().into_iter().take(10).collect();
-        let found = judge(&missing, "somebody");
+        let found = judge(&missing, 74, "somebody");
         assert!(found.what.starts_with("somebody may not get validatingadmissionpolicies, "), "{}", found.what);
         assert!(found.what.ends_with(" and 2 more") && !found.remedy.is_empty());
-        assert!(judge(&[], "somebody").remedy.is_empty());
+        assert!(judge(&[], 74, "somebody").remedy.is_empty());
     }
 }
