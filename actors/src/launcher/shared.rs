@@ -22,7 +22,7 @@ use crate::kube::calls::CallError;
 use crate::launcher::launch::Launching;
 use crate::messages::TakeSnapshot;
 
-/// Time for which claims whose token is written wait for the others of their call.
+/// Time for which claims whose token is written wait for the next of their call.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Claims on which a term is written at once.
 const AT_ONCE: usize = 20;
@@ -221,7 +221,8 @@ impl Membership {
                 CallStep::Regroup => return None,
                 CallStep::Wait => tokio::select! {
                     biased;
-                    () = changed => {}
+                    // As long as others come they are waited for: an API server may be slow.
+                    () = changed => timeout.set(tokio::time::sleep(JOIN_TIMEOUT)),
                     () = &mut timeout, if !timeout.is_elapsed() => self.shared.goes_on(),
                 },
             }
