@@ -132,7 +132,7 @@ fn pools_launch_after_the_change_that_is_suggested_for_them() {
                 pool["spec"]["template"]["spec"]["taints"] =
                     json!([{"key": "dedicated", "value": "db", "effect": "NoSchedule"}]);
             }),
-            pool("full", |pool| pool["spec"]["limits"] = json!({"cpu": "1"})),
+            pool("full", |pool| pool["spec"]["limits"] = json!({"cpu": "500m"})),
             pool("spot-only", |pool| {
                 let spot = json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]});
                 pool["spec"]["template"]["spec"]["requirements"].as_array_mut().unwrap().push(spot);

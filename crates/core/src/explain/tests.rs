@@ -138,7 +138,8 @@ impl World {
 
     /// A volume in a zone, with its claim.
     fn volume(&mut self, name: &str, zone: &str) {
-        let claim = json!({"metadata": {"name": name, "namespace": "default", "uid": "uid-pvc", "resourceVersion": self.next()},
+        let bound = json!({"pv.kubernetes.io/bind-completed": "yes"});
+        let claim = json!({"metadata": {"name": name, "namespace": "default", "uid": "uid-pvc", "annotations": bound, "resourceVersion": self.next()},
             "spec": {"volumeName": name, "accessModes": ["ReadWriteOnce"]}, "status": {"phase": "Bound"}});
         let place =
             json!({"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]});
