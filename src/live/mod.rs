@@ -164,7 +164,7 @@ impl LiveCluster {
             node_repair: self.settings.node_repair(),
             reserved_capacity: self.settings.reserved_capacity(),
             drift_off: !self.settings.drift(),
-            legacy_repair: self.settings.legacy_node_repair,
+            legacy_repair: self.settings.churn.legacy_node_repair,
         }
     }
 }

@@ -89,7 +89,7 @@ pub async fn read_offers(
 fn has_credentials() -> bool {
     let set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let file = std::env::home_dir().is_some_and(|home| home.join(".aws").exists());
-    CREDENTIALS.iter().any(|name| set(&name)) || file
+    CREDENTIALS.iter().any(set) || file
 }
 
 /// The region of the cluster: as it is set, else as its nodes or its classes' subnets show it.

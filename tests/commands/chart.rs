@@ -70,7 +70,7 @@ fn every_chart_variable_is_a_setting_with_a_valid_value() {
     let settings = Settings::from_map(&given).unwrap();
     assert_eq!((settings.cluster_name.as_str(), settings.metrics_port), ("demo", 9090));
     assert_eq!(settings.interruption_queue, "demo");
-    assert!(settings.legacy_node_repair);
+    assert!(settings.churn.legacy_node_repair);
     assert_eq!(settings.gates, ["Drift", "NodeRepair", "ReservedCapacity"].map(str::to_owned).into());
     let objects = rendered(&["settings.clusterName=demo"]);
     // The fence and the webhook have the release's name, and the chart brings the webhook.

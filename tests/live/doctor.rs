@@ -1,9 +1,7 @@
 //! `doctor` on a good installation, and on one in which one thing at a time is broken.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
-use crate::common;
-#[path = "run/stub.rs"]
-mod stub;
+use crate::{common, stub};
 
 use std::net::SocketAddr;
 use std::process::{Command, Output};
@@ -145,25 +143,25 @@ fn a_good_installation_is_green_and_says_what_cannot_be_asked() {
 }
 
 /// The answer to a path that begins so.
-fn at(
-    beginning: &'static str,
-    answer: impl Fn() -> Reply + Send + Sync + 'static,
-) -> Box<dyn Fn(&str) -> Option<Reply> + Send + Sync> {
+fn at(beginning: &'static str, answer: impl Fn() -> Reply + Send + Sync + 'static) -> Broken {
     Box::new(move |path| path.starts_with(beginning).then(&answer))
 }
 
-#[test]
-fn each_broken_thing_alone_has_its_own_light_and_remedy() {
-    let pods = |variables: Value| at("/api/v1/namespaces/kube-system/pods/", move || reply(200, &leader(&variables)));
+/// An answer that is otherwise than in a good installation.
+type Broken = Box<dyn Fn(&str) -> Option<Reply> + Send + Sync>;
+/// Name, the check that complains, its light, and the answer that is otherwise.
+type Case = (&'static str, &'static str, &'static str, Broken);
+
+/// The pod that leads, with these variables.
+fn pods(variables: Value) -> Broken {
+    at("/api/v1/namespaces/kube-system/pods/", move || reply(200, &leader(&variables)))
+}
+
+/// What is wrong with the installation itself and what is beside it.
+fn broken_installations() -> Vec<Case> {
     let deployment = json!({"metadata": {"name": "karpenter", "namespace": "karpenter"}, "spec": {"replicas": 2, "selector": {}, "template":
         {"spec": {"containers": [{"name": "c", "image": "public.ecr.aws/karpenter/controller:1.14.0"}]}}}});
     let older = json!({"kind": "APIResourceList", "groupVersion": "x", "resources": [{"name": "x", "kind": "NodePool", "namespaced": false, "singularName": "", "verbs": []}]});
-    let used_up = json!({"metadata": {"name": "dovetail-unavailable-offerings"}, "data": {"unavailable":
-        json!({"what": "quota on-demand Standard", "refusals": 1, "last": "2026-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z"}).to_string()}});
-    let no_spot = json!({"metadata": {"name": "dovetail-unavailable-offerings"}, "data": {"unavailable":
-        json!({"what": "capacity-type spot", "refusals": 1, "last": "2026-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z"}).to_string()}});
-    let proxied = json!([{"name": "CLUSTER_NAME", "value": "demo"}, {"name": "INTERRUPTION_QUEUE", "value": "demo"}, {"name": "HTTPS_PROXY", "value": "http://p:1"}]);
-    let queueless = json!([{"name": "CLUSTER_NAME", "value": "demo"}]);
     let hooked = json!([{"name": "CLUSTER_NAME", "value": "demo"}, {"name": "INTERRUPTION_QUEUE", "value": "demo"}, {"name": "WEBHOOK_ENABLED", "value": "true"}]);
     let broken_hook = {
         let pod = pods(hooked);
@@ -172,11 +170,9 @@ fn each_broken_thing_alone_has_its_own_light_and_remedy() {
             pod(path).or_else(|| asked.then(|| status(500, "InternalError", "x509: certificate has expired")))
         })
     };
-    let unheard = condition("dovetail.dev/InterruptionsHeard", "False", "ReceiveMessage fails (AccessDenied)");
     let mut foreign = lease("2100-01-01T00:00:00.000000Z");
     foreign["metadata"]["annotations"] = json!({});
-    type Broken = Box<dyn Fn(&str) -> Option<Reply> + Send + Sync>;
-    let cases: Vec<(&str, &str, &str, Broken)> = vec![
+    vec![
         (
             "lease",
             "Lease",
@@ -205,6 +201,19 @@ fn each_broken_thing_alone_has_its_own_light_and_remedy() {
                 })
             }),
         ),
+    ]
+}
+
+/// What is wrong with pools, classes, settings and the account.
+fn broken_surroundings() -> Vec<Case> {
+    let used_up = json!({"metadata": {"name": "dovetail-unavailable-offerings"}, "data": {"unavailable":
+        json!({"what": "quota on-demand Standard", "refusals": 1, "last": "2026-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z"}).to_string()}});
+    let no_spot = json!({"metadata": {"name": "dovetail-unavailable-offerings"}, "data": {"unavailable":
+        json!({"what": "capacity-type spot", "refusals": 1, "last": "2026-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z"}).to_string()}});
+    let proxied = json!([{"name": "CLUSTER_NAME", "value": "demo"}, {"name": "INTERRUPTION_QUEUE", "value": "demo"}, {"name": "HTTPS_PROXY", "value": "http://p:1"}]);
+    let queueless = json!([{"name": "CLUSTER_NAME", "value": "demo"}]);
+    let unheard = condition("dovetail.dev/InterruptionsHeard", "False", "ReceiveMessage fails (AccessDenied)");
+    vec![
         (
             "pools",
             "NodePools",
@@ -224,7 +233,12 @@ fn each_broken_thing_alone_has_its_own_light_and_remedy() {
         ("quota", "quotas", "yellow", at("/api/v1/namespaces/kube-system/configmaps/", move || reply(200, &used_up))),
         ("spot", "spot role", "red", at("/api/v1/namespaces/kube-system/configmaps/", move || reply(200, &no_spot))),
         ("amis", "AMIs", "red", at("/apis/karpenter.k8s.aws/v1/ec2nodeclasses", || list(&[class(&json!([]))]))),
-    ];
+    ]
+}
+
+#[test]
+fn each_broken_thing_alone_has_its_own_light_and_remedy() {
+    let cases = broken_installations().into_iter().chain(broken_surroundings());
     for (name, check, light, broken) in cases {
         let output = doctor(name, cluster(broken), aws(200), &["--json"]);
         let found = complaints(&output);

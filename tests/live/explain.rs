@@ -1,9 +1,7 @@
 //! `explain` on a cluster: it names what is in the way, and after the suggested change the pod runs or the node goes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
-use crate::common;
-#[path = "run/stub.rs"]
-mod stub;
+use crate::{common, stub};
 
 use std::net::SocketAddr;
 use std::process::{Command, Output};

@@ -11,3 +11,4 @@ mod kubectl;
 mod moto;
 mod run;
 mod sandbox;
+mod stub;

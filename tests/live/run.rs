@@ -2,13 +2,11 @@
 //! and region, served on loopback.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
-use crate::common;
+use crate::{common, stub};
 #[path = "run/reviews.rs"]
 mod reviews;
 #[path = "run/shadow.rs"]
 mod shadow;
-#[path = "run/stub.rs"]
-mod stub;
 
 use std::net::TcpListener;
 use std::path::Path;

@@ -34,7 +34,7 @@ const LOST_REPEAT_INTERVAL: Duration = Duration::from_secs(900);
 pub(super) fn gates(settings: &Settings) -> Gates {
     Gates {
         node_repair: settings.node_repair(),
-        legacy_repair: settings.legacy_node_repair,
+        legacy_repair: settings.churn.legacy_node_repair,
         reserved_capacity: settings.reserved_capacity(),
         drift_off: !settings.drift(),
     }

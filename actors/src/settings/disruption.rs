@@ -31,6 +31,8 @@ pub struct Churn {
     pub payback: Duration,
     /// `CONSOLIDATION_PRICE_MOVES`: the part of all nodes that an hour's changes of prices alone may replace.
     pub price_moves: f64,
+    /// `LEGACY_NODE_REPAIR`: true if unhealthy nodes are removed by force.
+    pub legacy_node_repair: bool,
 }
 
 impl Default for Churn {
@@ -43,6 +45,7 @@ impl Default for Churn {
             rest: own.rest.unsigned_abs(),
             payback: PAYBACK,
             price_moves: methods::PRICE_MOVES,
+            legacy_node_repair: false,
         }
     }
 }

@@ -109,12 +109,10 @@ pub struct Settings {
     /// `REBALANCE`.
     pub rebalance: Rebalance,
     /// `CONSOLIDATION_LEAST_AGE`, `CONSOLIDATION_LEAST_SAVING`, `CONSOLIDATION_PAYBACK`,
-    /// `CONSOLIDATION_PRICE_MOVES`, `CONSOLIDATION_REST`.
+    /// `CONSOLIDATION_PRICE_MOVES`, `CONSOLIDATION_REST`, `LEGACY_NODE_REPAIR`.
     pub churn: Churn,
     /// `MOVES_ROLLOUT`: whether a Deployment that asks for it is restarted where its pods cannot be evicted.
     pub moves_rollout: bool,
-    /// `LEGACY_NODE_REPAIR`: true if unhealthy nodes are removed by force.
-    pub legacy_node_repair: bool,
     /// `DISABLE_DRY_RUN`.
     pub disable_dry_run: bool,
     /// `ISOLATED_VPC`.
@@ -210,7 +208,6 @@ impl Default for Settings {
             rebalance: Rebalance::Event,
             churn: Churn::default(),
             moves_rollout: false,
-            legacy_node_repair: false,
             disable_dry_run: false,
             isolated_vpc: false,
             default_instance_profile: String::new(),

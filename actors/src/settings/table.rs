@@ -201,7 +201,7 @@ pub const TABLE: &[KnownSetting] = &[
     row(Disruption, "INITIALIZATION_TIMEOUT", "DURATION", "30m", "Dovetail deletes a registered node that is not ready for pods after this long (a startup taint stays, a requested resource does not come). An event says what it lacks; never: the node stays, as in Karpenter",
         |own, text| Ok(own.initialization_timeout = delay(text)?)),
     row(Disruption, "LEGACY_NODE_REPAIR", BOOL, "false", "true: with the gate NodeRepair, remove nodes that are unhealthy for too long by force, before replacements are ready and whatever budgets and PodDisruptionBudgets say, and none where more than a fifth of a NodePool is unhealthy, as Karpenter did before 1.15; false: replace them first, within the budgets for Unhealthy",
-        |own, text| Ok(own.legacy_node_repair = boolean(text)?)),
+        |own, text| Ok(own.churn.legacy_node_repair = boolean(text)?)),
     row(Disruption, "MOVES_ROLLOUT", BOOL, "false", "true: restart a Deployment whose pods have the annotation dovetail.dev/move: rollout, where their eviction would be refused or would leave none; needs patch on deployments (the chart's moves.rollout)",
         |own, text| Ok(own.moves_rollout = boolean(text)?)),
 

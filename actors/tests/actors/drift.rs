@@ -123,7 +123,8 @@ fn unwell(world: &World) {
 }
 
 fn with_repair(legacy: bool) -> Settings {
-    let mut settings = Settings { legacy_node_repair: legacy, ..Settings::default() };
+    let mut settings = Settings::default();
+    settings.churn.legacy_node_repair = legacy;
     settings.gates.insert("NodeRepair".to_owned());
     settings
 }

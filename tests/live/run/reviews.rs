@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::stub::Sandbox;
 use crate::common::{self, write};
+use crate::stub::Sandbox;
 
 /// As docs/guide/threats.md promises it.
 const PEAK_MIB: u64 = 200;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::stub::{Run, Sandbox, kubeconfig};
 use crate::common::page::get;
+use crate::stub::{Run, Sandbox, kubeconfig};
 
 /// A kind that the role does not know: the shadow does without.
 const FORBIDDEN: &[u8] = b"/limitranges";
