@@ -157,7 +157,7 @@ fn pods(variables: Value) -> Broken {
     at("/api/v1/namespaces/kube-system/pods/", move || reply(200, &leader(&variables)))
 }
 
-/// What is wrong with the installation itself and what is beside it.
+/// Faults of the installation itself, and of what is beside it.
 fn broken_installations() -> Vec<Case> {
     let deployment = json!({"metadata": {"name": "karpenter", "namespace": "karpenter"}, "spec": {"replicas": 2, "selector": {}, "template":
         {"spec": {"containers": [{"name": "c", "image": "public.ecr.aws/karpenter/controller:1.14.0"}]}}}});
@@ -204,7 +204,7 @@ fn broken_installations() -> Vec<Case> {
     ]
 }
 
-/// What is wrong with pools, classes, settings and the account.
+/// Faults of pools, classes, settings and the account.
 fn broken_surroundings() -> Vec<Case> {
     let used_up = json!({"metadata": {"name": "dovetail-unavailable-offerings"}, "data": {"unavailable":
         json!({"what": "quota on-demand Standard", "refusals": 1, "last": "2026-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z"}).to_string()}});
