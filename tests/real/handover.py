@@ -32,8 +32,9 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/karpenter-le
 LEASE_SECONDS = 15
 # Longest until another leads.
 SOON = {"SIGTERM": 1, "SIGKILL": LEASE_SECONDS + 1}
-# A dozen of nodes a round: no two pods share one. So many of them at most have their instance when the leader ends.
-PODS, CPU, MEMORY, LAUNCHED = 12, "1700m", "3Gi", 4
+# A dozen of nodes a round: no two pods share one. Launches merge: the leader ends during the first call, or when that has been
+# answered for so many claims and the next is under way.
+PODS, CPU, MEMORY, LAUNCHED = 12, "1700m", "3Gi", 2
 TOKEN = "dovetail.dev/launch-token"
 # What is in flight when a leader ends is settled by the next within so long.
 SETTLE = 120
@@ -163,9 +164,12 @@ class Round:
         running = {one["id"] for one in every if one["state"] == "running"}
         told = [f"{name} has no running instance ({machine or 'none'})" for machine, name in claims.items() if machine not in running]
         told += [f"{machine} runs and has no claim" for machine in running - set(claims)]
-        # A claim's launches have one token up to the number of the attempt.
-        tokens = [one["tags"].get("dovetail.dev/launch-token", one["id"]).rsplit("-", 1)[0] for one in every]
-        return told + [f"{token} launched {times} times" for token, times in collections.Counter(tokens).items() if times > 1]
+        # The launches of a claim, or of the claims of one call, have one token up to the number of the attempt.
+        call = lambda token: token.rsplit("-", 1)[0]
+        asked = collections.Counter(call(one["metadata"].get("annotations", {}).get(TOKEN, "")) for one in self.claims())
+        launched = collections.Counter(call(one["tags"].get(TOKEN, one["id"])) for one in every)
+        more = {token: times for token, times in launched.items() if times > max(1, asked[token])}
+        return told + [f"{token} launched {times} for {asked[token]} claim(s)" for token, times in more.items()]
 
 
 def alone(number):
