@@ -15,6 +15,7 @@ use crate::telemetry::log_event::LogEvent;
 impl ClusterWatcher {
     pub(super) fn listed(&mut self, kind: WatchedKind) {
         self.state.list_ends(kind);
+        self.failures.listed(kind.resource());
         if self.state.synced() && !self.synced {
             self.synced = true;
             let now = self.state.snapshot();

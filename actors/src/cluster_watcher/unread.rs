@@ -29,6 +29,8 @@ const MOST_LISTED: usize = 50;
 #[derive(Debug)]
 struct Failing {
     since: Duration,
+    /// True if all has been listed since the last failure: nothing is outdated, though only time proves that the watch runs.
+    listed: bool,
     error: String,
     reported: bool,
 }
@@ -42,10 +44,21 @@ pub(super) struct WatchFailures {
 }
 
 impl WatchFailures {
-    /// Watches that have failed for at least [`LONG`]: kind, seconds and error.
+    /// All of a kind has been listed.
+    pub fn listed(&mut self, kind: &str) {
+        if let Some(one) = self.all.get_mut(kind) {
+            one.listed = true;
+        }
+    }
+
+    /// Watches that have failed for at least [`LONG`], and whose kinds are not known anew: kind, seconds and error.
     fn long(&self, now: Duration) -> impl Iterator<Item = (&'static str, u64, &str)> {
         let seconds = move |one: &Failing| now.saturating_sub(one.since).as_secs();
-        let all = self.all.iter().map(move |(kind, one)| (*kind, seconds(one), one.error.as_str()));
+        let all = self
+            .all
+            .iter()
+            .filter(|(_, one)| !one.listed)
+            .map(move |(kind, one)| (*kind, seconds(one), one.error.as_str()));
         all.filter(|(_, seconds, _)| *seconds >= LONG.as_secs())
     }
 }
@@ -202,8 +215,8 @@ impl ClusterWatcher {
     pub(super) fn watch_failed(&mut self, failed: WatchFailed) {
         let now = self.env.now();
         let one = self.failures.all.entry(failed.kind);
-        let one = one.or_insert_with(|| Failing { since: now, error: String::new(), reported: false });
-        one.error = failed.error;
+        let one = one.or_insert_with(|| Failing { since: now, listed: false, error: String::new(), reported: false });
+        (one.error, one.listed) = (failed.error, false);
         let (kind, error) = (failed.kind.to_owned(), one.error.clone());
         let seconds = now.saturating_sub(one.since);
         if seconds >= LONG {

@@ -3,12 +3,13 @@
 use crate::disruption::pools::{EMPTY_ONLY, NEVER};
 
 /// Beginnings or parts of reasons, and what to set. The first that is found counts.
-const REMEDIES: [(&str, &str); 22] = [
+const REMEDIES: [(&str, &str); 23] = [
     (NEVER, "set spec.disruption.consolidateAfter of the NodePool to a duration, such as 1m"),
     (EMPTY_ONLY, "set spec.disruption.consolidationPolicy of the NodePool to WhenEmptyOrUnderutilized"),
     ("ttlSecondsAfterEmpty of provisioner", "set consolidation.enabled in place of ttlSecondsAfterEmpty"),
     ("consolidateAfter has not passed", "wait, or lower spec.disruption.consolidateAfter of the NodePool"),
     ("it is younger than", "wait, or lower CONSOLIDATION_LEAST_AGE"),
+    ("do-not-repair", "remove the annotation karpenter.sh/do-not-repair from the Node and its NodeClaim"),
     ("the node has the annotation", "remove the annotation from the Node"),
     ("has the annotation", "remove the annotation from the pod, or wait until it ends"),
     ("is covered by pdb", "let one PodDisruptionBudget alone select the pod"),

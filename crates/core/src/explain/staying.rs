@@ -167,13 +167,12 @@ fn expiry(
         Some(at) if at <= now => {
             MethodAnswer::new("expiry", MethodVerdict::Later, "its time is over; others of its pool go before")
         }
-        Some(at) => {
-            let answer =
-                MethodAnswer::new("expiry", MethodVerdict::Later, format!("it goes at {at:.0}, by expireAfter"));
-            answer.setting("set spec.template.spec.expireAfter of the NodePool for new nodes")
-        }
-        None => {
-            let answer = MethodAnswer::new("expiry", MethodVerdict::Stays, "it never expires: expireAfter is Never");
+        limit => {
+            let (verdict, why) = limit.map_or_else(
+                || (MethodVerdict::Stays, "it never expires: expireAfter is Never".to_owned()),
+                |at| (MethodVerdict::Later, format!("it goes at {at:.0}, by expireAfter")),
+            );
+            let answer = MethodAnswer::new("expiry", verdict, why);
             answer.setting("set spec.template.spec.expireAfter of the NodePool for new nodes")
         }
     }
@@ -284,27 +283,31 @@ fn repair(
             MethodAnswer::new("repair", MethodVerdict::Stays, why).setting("set the feature gate NodeRepair=true"),
         );
     }
-    if goes(looks, machine, |cause| matches!(cause, DisruptionCause::Unhealthy { .. })).is_some() {
-        return Some(MethodAnswer::new(
-            "repair",
-            MethodVerdict::Goes,
-            format!("its condition {} is bad for too long", first.condition),
-        ));
+    let (own, look) = (&machine.claim.uid, looks[0]);
+    let bad = format!("its condition {} is bad", first.condition);
+    if let Some(observed) = goes(looks, machine, |cause| matches!(cause, DisruptionCause::Unhealthy { .. })) {
+        return Some(removal("repair", observed, &machine.claim.pool, &format!("{bad} for too long")));
     }
-    let held = looks[0].not_repaired.iter().find(|one| one.node_uid == machine.node.uid);
+    if look.drift.repairs.iter().any(|one| one.disrupted.uid == *own) {
+        let why = format!("{bad} for too long; it goes once its pods have places");
+        return Some(MethodAnswer::new("repair", MethodVerdict::Goes, why));
+    }
+    if first.until > input.planning.now.wall {
+        let why = format!("{bad}; it is replaced from {:.0}", first.until);
+        return Some(MethodAnswer::new("repair", MethodVerdict::Later, why));
+    }
+    let shared = look.not_repaired.iter().find(|one| one.node_uid == machine.node.uid).map(|one| {
+        let (unwell, all) = one.unwell;
+        format!("{unwell} of {all} nodes of its pool are unwell: {}", one.why.consequence())
+    });
+    let held = shared
+        .or_else(|| look.blocked.iter().find(|one| one.uid == *own).map(|one| one.why.clone()))
+        .or_else(|| exhausted(look, machine, "Unhealthy"));
     Some(match held {
-        Some(one) => {
-            let (unwell, all) = one.unwell;
-            MethodAnswer::new(
-                "repair",
-                MethodVerdict::Stays,
-                format!("{unwell} of {all} nodes of its pool are unwell: {}", one.why.consequence()),
-            )
+        Some(why) => MethodAnswer::new("repair", MethodVerdict::Stays, why),
+        None => {
+            let why = format!("{bad} for too long; it goes when its pool may replace another node");
+            MethodAnswer::new("repair", MethodVerdict::Later, why)
         }
-        None => MethodAnswer::new(
-            "repair",
-            MethodVerdict::Later,
-            format!("its condition {} is bad; it is replaced at {:.0}", first.condition, first.until),
-        ),
     })
 }

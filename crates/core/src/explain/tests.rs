@@ -540,6 +540,61 @@ fn expiry_and_drift_say_when_and_by_what() {
     assert_eq!(world.method("n", "drift").set, "set the feature gate Drift=true");
 }
 
+/// The answer of repair about a node that is not Ready since then.
+fn repair_of(
+    since: i64,
+    repairs: bool,
+    pool: impl FnOnce(&mut Value),
+    change: impl FnOnce(&mut Value),
+) -> MethodAnswer {
+    let mut world = World::with_pool(pool);
+    world.gates.node_repair = repairs;
+    world.machine("n", |_, node| {
+        node["status"]["conditions"] = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at(since)}]);
+        change(node);
+    });
+    world.running("web", "n", |_| ());
+    world.of_node("n").methods.into_iter().find(|one| one.method == "repair").unwrap()
+}
+
+#[test]
+fn repair_tells_when_a_sick_node_goes_and_what_keeps_it() {
+    let off = repair_of(0, false, |_| (), |_| ());
+    assert_eq!((off.verdict, off.set.as_str()), (MethodVerdict::Stays, "set the feature gate NodeRepair=true"));
+    let early = repair_of(3000, true, |_| (), |_| ());
+    assert!(
+        early.verdict == MethodVerdict::Later && early.why.contains("it is replaced from 2026-03-10T13:"),
+        "{early:?}"
+    );
+    let due = repair_of(0, true, |_| (), |_| ());
+    assert!(due.verdict != MethodVerdict::Stays && due.why.contains("is bad for too long"), "{due:?}");
+    let veto = |node: &mut Value| node["metadata"]["annotations"]["karpenter.sh/do-not-repair"] = json!("true");
+    let none = |pool: &mut Value| {
+        pool["spec"]["disruption"]["budgets"] = json!([{"nodes": "0", "reasons": ["Unhealthy"]}]);
+    };
+    let observed = |pool: &mut Value| pool["metadata"]["annotations"] = json!({"dovetail.dev/disruption": "observe"});
+    for (held, why, set) in [
+        (
+            repair_of(0, true, |_| (), veto),
+            "annotation karpenter.sh/do-not-repair",
+            "remove the annotation karpenter.sh/do-not-repair",
+        ),
+        (
+            repair_of(0, true, none, |_| ()),
+            "budgets allow no more disruptions now for reason Unhealthy",
+            "spec.disruption.budgets",
+        ),
+        (
+            repair_of(0, true, observed, |_| ()),
+            "is only observed; otherwise its condition Ready",
+            "dovetail.dev/disruption",
+        ),
+    ] {
+        assert_eq!(held.verdict, MethodVerdict::Stays, "{held:?}");
+        assert!(held.why.contains(why) && held.set.contains(set), "{held:?}");
+    }
+}
+
 #[test]
 fn node_that_is_going_says_why_and_asks_no_method() {
     let mut world = World::with_pool(|_| ());

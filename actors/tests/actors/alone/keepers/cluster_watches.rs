@@ -43,6 +43,39 @@ fn a_watch_that_fails_for_a_minute_is_told_of_with_its_error() {
 }
 
 #[test]
+fn watch_refused_for_ever_is_told_though_lists_are_answered() {
+    alone(|bench| async move {
+        let watching = leading(&bench).await;
+        bench.wire.refuse("GET", "/nodepools?&watch=true", usize::MAX, 410);
+        let mut failing = false;
+        for _ in 0..40 {
+            bench.pass(5.0).await;
+            failing |= state(&bench, &watching.cluster).await.watches_failing.contains_key("nodepools");
+        }
+        assert!(failing, "{:?}", bench.wire.asked("GET", "/nodepools"));
+    });
+}
+
+/// An API server that begins a kind's cache anew refuses the watch once; the list is answered, and nothing changes after it.
+#[test]
+fn what_has_been_listed_since_a_watch_failed_is_not_outdated() {
+    alone(|bench| async move {
+        let watching = leading(&bench).await;
+        bench.wire.refuse("GET", "/nodeclaims", 1, 410);
+        for _ in 0..20 {
+            bench.pass(10.0).await;
+            let failing = state(&bench, &watching.cluster).await.watches_failing;
+            assert!(failing.is_empty(), "{failing:?}");
+        }
+        let asked = bench.wire.asked("GET", "/nodeclaims");
+        assert!(
+            asked.iter().filter(|one| !one.path.contains("watch=")).count() >= 2,
+            "it was never refused: {asked:?}"
+        );
+    });
+}
+
+#[test]
 fn an_outage_of_the_api_server_is_one_line_and_its_end() {
     alone(|bench| async move {
         let watching = leading(&bench).await;
