@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use memchr::memchr2;
+
 const MANAGED_FIELDS: &str = "managedFields";
 
 /// The text without `metadata.managedFields`.
@@ -120,12 +122,13 @@ fn blank_end(bytes: &[u8], from: usize) -> usize {
 /// Offset after the string that begins at `from`.
 fn string_end(bytes: &[u8], from: usize) -> usize {
     let mut at = from + 1;
-    while let Some(byte) = bytes.get(at) {
-        match byte {
-            b'"' => return at + 1,
-            b'\\' => at += 2,
-            _ => at += 1,
+    // Most of an object's text is in strings, so it is passed over at memchr's pace.
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        at += found;
+        if bytes[at] == b'"' {
+            return at + 1;
         }
+        at += 2;
     }
     bytes.len()
 }
@@ -133,25 +136,30 @@ fn string_end(bytes: &[u8], from: usize) -> usize {
 /// Offset after the value that begins at `from`.
 fn value_end(bytes: &[u8], from: usize) -> usize {
     let (mut at, mut depth) = (from, 0_usize);
-    while let Some(byte) = bytes.get(at) {
-        match byte {
-            b'"' => at = string_end(bytes, at),
+    while at < bytes.len() {
+        let byte = bytes[at];
+        let ends_value = match byte {
+            b'"' => {
+                at = string_end(bytes, at);
+                true
+            }
             b'{' | b'[' => {
                 depth += 1;
                 at += 1;
+                false
             }
-            b'}' | b']' if depth == 0 => return at,
+            b'}' | b']' | b',' if depth == 0 => return at,
             b'}' | b']' => {
                 depth -= 1;
                 at += 1;
+                true
             }
-            b',' if depth == 0 => return at,
             _ => {
                 at += 1;
-                continue;
+                false
             }
-        }
-        if depth == 0 {
+        };
+        if ends_value && depth == 0 {
             return at;
         }
     }
