@@ -4,6 +4,7 @@
 
 use crate::common;
 use crate::played;
+use crate::writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -201,6 +202,7 @@ fn a_thousand_nodeclaims_at_once_stay_within_ec2s_token_buckets() {
     let docs = std::fs::read_to_string(common::root().join("docs/ec2-errors.md")).unwrap();
     assert!(docs.contains(&format!("at most {CALLS_FOR_A_THOUSAND} calls within {SECONDS_FOR_A_THOUSAND:.0} seconds")));
     played.came_out_well();
+    writes::are_few(&played);
 }
 
 #[test]
@@ -210,6 +212,7 @@ fn hundred_nodes_launch_within_three_seconds_and_one_at_once() {
         let played = play(&name, pods, "faults: {ec2: {requestLimits: true}}\nuntil: 5m\n");
         assert_eq!(played.report["launched"], pods);
         played.came_out_well();
+        writes::are_few(&played);
         let calls: Vec<f64> = fleets(&played).into_iter().map(at).collect();
         let created = played.times("nodeclaim_created");
         (calls.len(), calls.iter().copied().fold(0.0, f64::max) - created.iter().copied().fold(f64::MAX, f64::min))

@@ -49,4 +49,5 @@ mod traces;
 mod unreadable;
 #[path = "ends/unused.rs"]
 mod unused;
+mod writes;
 mod wrong_world;

@@ -1,5 +1,6 @@
 //! Writes to NodeClaims: each rests on the version read, and is made anew on what is there when that has changed.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dovetail_api::names::{TERMINATION_FINALIZER, annotations};
@@ -7,6 +8,7 @@ use dovetail_api::v1::NodeClaim;
 use dovetail_core::lifecycle::patch;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use serde_json::json;
 
 use crate::kube::calls::{CallError, Calls, Conflicts};
 use crate::reading::{LenientApi, ObjectPage};
@@ -114,6 +116,16 @@ impl NodeClaimApi {
         let (name, patch) = (claim.name_any(), Patch::Merge(patch::claim_metadata(claim, &wanted)));
         let params = PatchParams::default();
         self.calls.run_for(REPEATED_FOR, &format!("patch {name}"), || self.api.patch(&name, &params, &patch)).await
+    }
+
+    /// Sets annotations that nobody else writes, whatever else of the claim has changed: so it conflicts with no other write.
+    ///
+    /// # Errors
+    /// [`CallError::Conflict`] when another claim of its name is there.
+    pub async fn annotate(&self, claim: &NodeClaim, own: &[(&str, &str)]) -> Result<NodeClaim, CallError> {
+        let own: BTreeMap<&str, &str> = own.iter().copied().collect();
+        let patch = json!({"metadata": {"uid": claim.uid(), "annotations": own}});
+        self.calls.merge(&self.api, &claim.name_any(), patch).await
     }
 
     pub async fn change_status(

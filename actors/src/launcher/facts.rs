@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dovetail_api::names::{annotations, labels};
+use dovetail_api::names::labels;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::{Instance, LaunchRequest, LaunchedInstance};
 use dovetail_core::launch_limits::PoolAndClass;
-use dovetail_core::lifecycle::claim::{from_quantities, packing_requirement, to_quantities};
-use dovetail_core::lifecycle::hash;
+use dovetail_core::lifecycle::claim::{
+    from_quantities, has_relaxed_min_values, named_types, packing_requirement, to_quantities,
+};
 use dovetail_core::lifecycle::launch::InstanceFacts as Facts;
 use dovetail_core::{InstanceType, Offering, Operator};
 use kube::ResourceExt;
@@ -21,25 +22,6 @@ pub fn pool_of(claim: &NodeClaim) -> String {
 
 pub fn origin(claim: &NodeClaim) -> PoolAndClass {
     (pool_of(claim), claim.spec.node_class_ref.name.clone())
-}
-
-/// The instance types that a claim names, cheapest first.
-pub fn named_types(claim: &NodeClaim) -> Vec<String> {
-    let named = claim.spec.requirements.iter().find(|one| one.key == labels::INSTANCE_TYPE);
-    named.map(|named| named.values.clone()).unwrap_or_default()
-}
-
-/// True if the claim was launched with lowered `minValues`.
-pub fn has_relaxed_min_values(claim: &NodeClaim) -> bool {
-    claim.annotations().get(annotations::MIN_VALUES_RELAXED).is_some_and(|says| says == "true")
-}
-
-/// The `minValues` of a claim for which they have been lowered, `key >= 3`; none of another.
-pub fn lowered_min_values(claim: &NodeClaim) -> Option<String> {
-    let all = claim.spec.requirements.iter();
-    let kept: Vec<String> = all.filter_map(|one| Some(format!("{} >= {}", one.key, one.min_values?))).collect();
-    has_relaxed_min_values(claim)
-        .then(|| if kept.is_empty() { "no minValues are left".to_owned() } else { kept.join(", ") })
 }
 
 /// The launch of a claim. A claim that names no types may be any of its class's.
@@ -73,17 +55,6 @@ pub fn price(instance: &LaunchedInstance, types: &ClassTypes) -> Option<f64> {
     let of_type = types.iter().find(|one| one.name == instance.instance_type)?;
     let same = |one: &&Offering| one.zone == instance.zone && one.capacity_type == instance.capacity_type;
     of_type.offerings.iter().find(same).map(|one| one.price)
-}
-
-/// By which spec of its class an instance is launched, and with which instance profile, as its claim says it.
-pub fn stamps(class: &EC2NodeClass) -> BTreeMap<String, String> {
-    let profile = class.status.as_ref().map(|status| status.instance_profile.clone()).filter(|name| !name.is_empty());
-    let profile = profile.map(|name| (annotations::INSTANCE_PROFILE_NAME.to_owned(), name));
-    let of_spec = [
-        (annotations::NODE_CLASS_HASH.to_owned(), hash::node_class(&class.spec)),
-        (annotations::NODE_CLASS_HASH_VERSION.to_owned(), hash::VERSION.to_owned()),
-    ];
-    of_spec.into_iter().chain(profile).collect()
 }
 
 /// An instance that was found, as if it had just been launched.

@@ -1,11 +1,12 @@
-//! Claims that are there already and that a ceiling does not allow to be launched: they stay, say why, and are asked for again.
+//! Claims that are there already and that a ceiling does not allow to be launched: they stay, say why, and are asked for again. Once
+//! one is allowed, its launch says so: nothing else writes on a claim while it is launched.
 
 use std::sync::Arc;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::launch_limits::Wait;
-use dovetail_core::lifecycle::launch::{is_held, launch_allowed, launch_held};
+use dovetail_core::lifecycle::launch::{is_held, launch_held};
 use dovetail_core::lifecycle::protocol::{Claimed, takes_token};
 
 use super::{Launcher, REPEAT_INTERVAL};
@@ -23,14 +24,6 @@ impl Launcher {
         if !is_held(claim) {
             let now = self.env.wall();
             self.write_status(claim, move |claim| launch_held(claim, &message, now), ctx);
-        }
-    }
-
-    /// A claim may be launched: from now on it has its time for that.
-    pub(super) fn allow(&self, claim: &NodeClaim, ctx: &mut Context<Self>) {
-        if is_held(claim) {
-            let now = self.env.wall();
-            self.write_status(claim, move |claim| launch_allowed(claim, now), ctx);
         }
     }
 

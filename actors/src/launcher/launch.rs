@@ -12,6 +12,8 @@ use actix::Recipient;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::{Instance, LaunchRequest, LaunchedInstance};
 use dovetail_core::launch_backoff::{BackoffCause, LaunchOutcome};
+use dovetail_core::lifecycle::claim::class_stamps;
+use dovetail_core::lifecycle::launch::launch_allowed;
 pub use dovetail_core::lifecycle::protocol::LaunchEnd;
 use dovetail_core::lifecycle::protocol::{ApiFailure, Claimed, Input, LaunchStep, Pause, Protocol, takes_instance};
 use dovetail_core::ownership::OwnershipMarks;
@@ -179,7 +181,10 @@ impl<'a> Work<'a> {
                 }
                 made?
             }
-            LaunchStep::Read => self.read_claim().await?,
+            LaunchStep::Read => {
+                let there = self.read_claim().await?;
+                self.allow(there).await
+            }
             LaunchStep::Prepare => return self.prepare().await.map(Input::Prepared),
             LaunchStep::Join(attempt) => return Ok(Input::Joined(self.join(attempt).await)),
             LaunchStep::WriteToken(part) => launching.write_part(self.claim.clone(), &part).await?,
@@ -225,6 +230,19 @@ impl<'a> Work<'a> {
         self.launching.wrote(&there);
         self.launching.tell_foreign_token(&there, &mut self.said);
         Ok(there)
+    }
+
+    /// A claim that waited for a ceiling has its time to launch from now on. If that cannot be written, it is launched all the same.
+    async fn allow(&self, there: NodeClaim) -> NodeClaim {
+        let now = self.launching.env.wall();
+        let allowed = |claim: &NodeClaim| launch_allowed(claim, now);
+        match self.launching.claims().change_status(there.clone(), allowed).await {
+            Ok(claim) if claim.status != there.status => {
+                self.launching.wrote(&claim);
+                claim
+            }
+            _ => there,
+        }
     }
 
     /// Makes what the cloud is asked for; answers why there is nothing to ask for, as it is counted.
@@ -286,7 +304,7 @@ impl<'a> Work<'a> {
         self.price = facts::price(&instance, &types).unwrap_or(self.price);
         if let Some(request) = self.request.as_ref().filter(|_| !adopted) {
             // The class may have changed since the claim was planned.
-            facts.annotations.extend(facts::stamps(&request.node_class));
+            facts.annotations.extend(class_stamps(&request.node_class));
         }
         let claim = launching.write_instance(self.claim.clone(), &facts).await?;
         // It has got another meanwhile: nothing was written.

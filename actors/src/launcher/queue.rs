@@ -198,10 +198,7 @@ impl Launcher {
             false => self.limits.ask(&ask, self.env.now()),
         };
         match asked {
-            Ok(()) => {
-                self.allow(&order.claim, ctx);
-                self.start(order, trace, since, ctx);
-            }
+            Ok(()) => self.start(order, trace, since, ctx),
             Err(wait) => self.hold(&order, &wait, trace, ctx),
         }
     }

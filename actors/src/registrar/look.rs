@@ -46,7 +46,7 @@ impl Registrar {
             return;
         }
         match lifecycle::next(&claim, &refs, nodeless, self.env.wall()) {
-            LifecycleStep::Write(writes) => self.write(name, *writes, ctx),
+            LifecycleStep::Write(writes) => self.write_when_due(name, *writes, ctx),
             LifecycleStep::GiveUp(Timeout::NodeGone) => self.look_for_node(&claim, ctx),
             LifecycleStep::GiveUp(timeout) => self.give_up_unless_unread(&claim, timeout, ctx),
             LifecycleStep::Wait(_) if !nodes.is_empty() && self.uninitialized(&claim).is_some() => {

@@ -17,6 +17,7 @@ use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::CloudInstances;
 use dovetail_core::cluster_state::{NominationTarget, is_older};
 use dovetail_core::lifecycle::nodeless::Nodeless;
+use dovetail_core::lifecycle::pace::WritePace;
 use dovetail_core::lifecycle::{self, ClaimStage};
 use k8s_openapi::api::core::v1::Node;
 use kube::{Resource, ResourceExt};
@@ -76,6 +77,9 @@ struct Registration {
     brake: Option<Brake>,
     /// It was told that it is given up.
     gave_up: bool,
+    pace: WritePace,
+    /// Its instance has its tags, which the claim does not say yet.
+    tagged: bool,
 }
 
 impl Registrar {
@@ -123,9 +127,13 @@ impl Handler<ClaimChanged> for Registrar {
     type Result = ();
 
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
-        let name = claim.name_any();
+        let (name, now) = (claim.name_any(), self.env.now());
         self.instances.note(&claim);
-        self.known.note(Latest::Claim(claim));
+        let before = self.known.claim(&name).cloned();
+        self.known.note(Latest::Claim(claim.clone()));
+        if let Some(registration) = self.known.get_mut(&Key::claim(&name)) {
+            registration.pace.observe(before.as_deref(), &claim, now);
+        }
         self.take_next_step(&name, ctx);
     }
 }

@@ -2,17 +2,19 @@
 //! reservations whose instances are on demand by now.
 //!
 //! Both look at many instances by one DescribeInstances. Each instance gets tags of its own, so each takes a CreateTags;
-//! these go side by side, ten at once. Nothing waits for them.
+//! these go side by side, ten at once. Nothing waits for them. A claim says that its instance is tagged once it is initialized: in a
+//! burst it costs no write between creation and that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_api::names::{annotations, labels, tags};
+use dovetail_api::names::labels;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::cloud::instance_id;
 use dovetail_cloud::{CloudError, Instance};
+use dovetail_core::lifecycle::tagging::{self, is_initialized, is_reserved, is_untagged, missing_tags, relabel};
 use dovetail_core::lifecycle::{self, ClaimStage};
 use futures::{FutureExt, StreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
@@ -20,6 +22,7 @@ use kube::ResourceExt;
 
 use super::{Registrar, RegistrarLinks};
 use crate::context::backoff::Backoff;
+use crate::context::book::Key;
 use crate::context::brakes::Brakes;
 use crate::kube::calls::CallError;
 use crate::kube::claims::NodeClaimApi;
@@ -50,10 +53,13 @@ pub(super) struct AfterRegistration {
 }
 
 /// The result of a check of claims.
+#[derive(Default)]
 struct Done {
     /// The uids of those for which all is done, and of those that have to be tried again.
     done: Vec<String>,
     undone: Vec<String>,
+    /// Those whose instances have their tags, and that are to say so once they are initialized.
+    tagged: Vec<Arc<NodeClaim>>,
     /// The first error of the cloud's; `whole`: it stands in the way of all.
     error: Option<CloudError>,
     whole: bool,
@@ -61,8 +67,19 @@ struct Done {
 
 impl Done {
     fn nothing(error: CloudError) -> Self {
-        Self { done: Vec::new(), undone: Vec::new(), error: Some(error), whole: true }
+        Self { error: Some(error), whole: true, ..Self::default() }
     }
+}
+
+/// The outcome of tagging one instance.
+#[derive(Clone, Copy, PartialEq)]
+enum Tagging {
+    /// It has its tags, and its claim says so.
+    Said,
+    /// It has its tags, and its claim is to say so later.
+    Unsaid,
+    /// To be tried again.
+    Undone,
 }
 
 impl AfterRegistration {
@@ -91,7 +108,7 @@ impl AfterRegistration {
             return self.backoff.failures() == 1;
         }
         self.backoff.reset();
-        for uid in &done.done {
+        for uid in done.done.iter().map(String::as_str).chain(done.tagged.iter().map(|claim| uid(claim))) {
             self.undone.forget(uid);
         }
         let mut news = false;
@@ -124,9 +141,14 @@ impl Registrar {
                 return self.do_after(work.boxed_local(), ctx);
             }
         }
-        let untagged = self.some_claims(MOST, |claim| is_untagged(claim) && self.after.tries(claim, now));
-        if !untagged.is_empty() {
-            let work = tag_all(self.links.clone(), untagged);
+        let own = |claim: &NodeClaim| self.known.get(&Key::claim(&claim.name_any()));
+        let due = |claim: &NodeClaim| is_untagged(claim) && self.after.tries(claim, now);
+        let is_tagged = |claim: &NodeClaim| own(claim).is_some_and(|own| own.tagged);
+        let may_say = |claim: &NodeClaim| is_initialized(claim) && own(claim).is_some_and(|own| own.pace.is_quiet(now));
+        let unsaid = self.some_claims(MOST, |claim| due(claim) && is_tagged(claim) && may_say(claim));
+        let untagged = self.some_claims(MOST, |claim| due(claim) && !is_tagged(claim));
+        if !(unsaid.is_empty() && untagged.is_empty()) {
+            let work = tag_all(self.links.clone(), untagged, unsaid);
             self.do_after(work.boxed_local(), ctx);
         }
     }
@@ -146,23 +168,19 @@ impl Registrar {
         self.after.busy = true;
         ctx.spawn(work.into_actor(self).map(|done, registrar, _| {
             let news = registrar.after.learn(&done, registrar.env.now());
+            for claim in &done.tagged {
+                let name = claim.name_any();
+                let same = registrar.known.claim(&name).is_some_and(|known| known.metadata.uid == claim.metadata.uid);
+                if let Some(own) = registrar.known.get_mut(&Key::Claim(name)).filter(|_| same) {
+                    own.tagged = true;
+                }
+            }
             if let Some(error) = done.error.filter(|_| news) {
                 let what = error.call().to_owned();
                 registrar.env.emit(LogEvent::Retrying { what, error: error.to_string() });
             }
         }));
     }
-}
-
-/// True if the claim does not say that its instance has been tagged.
-fn is_untagged(claim: &NodeClaim) -> bool {
-    let says = |key: &str| claim.annotations().get(key).is_some_and(|value| value == "true");
-    let named = claim.status.as_ref().is_some_and(|status| !status.node_name.is_empty());
-    named && !(says(annotations::TAGGED) && says(annotations::CLUSTER_NAME_TAGGED))
-}
-
-fn is_reserved(claim: &NodeClaim) -> bool {
-    claim.labels().get(labels::CAPACITY_TYPE).is_some_and(|bought| bought == labels::RESERVED)
 }
 
 fn uid(claim: &NodeClaim) -> &str {
@@ -183,57 +201,59 @@ async fn instances<'a>(
     Ok(found.instances.into_iter().map(|instance| (instance.id.clone(), instance)).collect())
 }
 
-/// Tags the instances of claims and says so on these.
-async fn tag_all(links: RegistrarLinks, claims: Vec<Arc<NodeClaim>>) -> Done {
-    let found = match instances(&links, claims.iter().map(AsRef::as_ref)).await {
+/// Tags the instances of claims, and says so on those that are initialized; of the `unsaid` that is all that is left.
+async fn tag_all(links: RegistrarLinks, claims: Vec<Arc<NodeClaim>>, unsaid: Vec<Arc<NodeClaim>>) -> Done {
+    let found = match claims.is_empty() {
+        true => Ok(BTreeMap::new()),
+        false => instances(&links, claims.iter().map(AsRef::as_ref)).await,
+    };
+    let found = match found {
         Ok(found) => found,
         Err(error) => return Done::nothing(error),
     };
     let living = |claim: &NodeClaim| found.get(id_of(claim)?).filter(|instance| !instance.is_terminating()).cloned();
-    let mut answers = stream::iter(&claims)
-        .map(|claim| {
+    // Those first that were seen to be left alone.
+    let all = unsaid.iter().map(|claim| (claim, true)).chain(claims.iter().map(|claim| (claim, false)));
+    let mut answers = stream::iter(all)
+        .map(|(claim, is_tagged)| {
             let (links, instance) = (links.clone(), living(claim));
             async move {
-                let Some(instance) = instance else { return (claim, Ok(false)) };
-                (claim, tag(&links, claim, &instance).await)
+                match instance {
+                    _ if is_tagged => (claim, Ok(say_tagged(&links, claim).await)),
+                    Some(instance) => (claim, tag(&links, claim, &instance).await),
+                    None => (claim, Ok(Tagging::Undone)),
+                }
             }
         })
         .buffer_unordered(AT_ONCE);
-    let mut all = Done { done: Vec::new(), undone: Vec::new(), error: None, whole: false };
+    let mut all = Done::default();
     while let Some((claim, answer)) = answers.next().await {
-        let of = if matches!(answer, Ok(true)) { &mut all.done } else { &mut all.undone };
-        of.push(uid(claim).to_owned());
+        match answer {
+            Ok(Tagging::Said) => all.done.push(uid(claim).to_owned()),
+            Ok(Tagging::Unsaid) => all.tagged.push(claim.clone()),
+            Ok(Tagging::Undone) | Err(_) => all.undone.push(uid(claim).to_owned()),
+        }
         all.error = all.error.or(answer.err());
     }
     all
 }
 
-/// Answers whether the claim says now that its instance has its tags.
-async fn tag(links: &RegistrarLinks, claim: &NodeClaim, instance: &Instance) -> Result<bool, CloudError> {
-    let missing = missing(claim, &links.calls.env.settings.cluster_name, &instance.tags);
+async fn tag(links: &RegistrarLinks, claim: &NodeClaim, instance: &Instance) -> Result<Tagging, CloudError> {
+    let missing = missing_tags(claim, &links.calls.env.settings.cluster_name, &instance.tags);
     if !missing.is_empty() {
         links.cloud.tag(&instance.id, &missing).await?;
     }
-    let said = |claim: &mut NodeClaim| {
-        for key in [annotations::TAGGED, annotations::CLUSTER_NAME_TAGGED] {
-            claim.annotations_mut().insert(key.to_owned(), "true".to_owned());
-        }
-    };
-    // One that is not written is looked at again: its instance has all its tags then.
-    let written = NodeClaimApi::new(links.calls.clone()).change_metadata(claim.clone(), said).await.ok();
-    let is_written = written.is_some();
-    if let Some(claim) = written {
-        links.calls.env.post(&links.cluster, Wrote::Claim(Arc::new(claim)));
-    }
-    Ok(is_written)
+    Ok(if is_initialized(claim) { say_tagged(links, claim).await } else { Tagging::Unsaid })
 }
 
-/// The tags that the instance of a claim lacks; what is there stays, a `Name` of the class's own among them.
-fn missing(claim: &NodeClaim, cluster: &str, there: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
-    let wanted = [(tags::NAME, node), (tags::NODE_CLAIM, claim.name_any()), (tags::CLUSTER_NAME, cluster.to_owned())];
-    let lacks = |(key, _): &(&str, String)| !there.contains_key(*key);
-    wanted.into_iter().filter(lacks).map(|(key, value)| (key.to_owned(), value)).collect()
+/// Says on a claim that its instance has its tags. If that is not written, it is looked at again.
+async fn say_tagged(links: &RegistrarLinks, claim: &NodeClaim) -> Tagging {
+    let claims = NodeClaimApi::new(links.calls.clone());
+    let Ok(claim) = claims.annotate(claim, &tagging::SAID.map(|key| (key, "true"))).await else {
+        return Tagging::Undone;
+    };
+    links.calls.env.post(&links.cluster, Wrote::Claim(Arc::new(claim)));
+    Tagging::Said
 }
 
 /// Relabels claims and Nodes of reserved capacity whose instances are on demand now: their reservation has ended.
@@ -270,13 +290,7 @@ async fn relabel_all(links: RegistrarLinks, both: Vec<(Option<Arc<Node>>, Arc<No
             links.calls.env.post(&links.cluster, Wrote::Claim(Arc::new(claim)));
         }
     }
-    Done { done: Vec::new(), undone: Vec::new(), error: None, whole: false }
-}
-
-/// Labels of an instance that is bought in this way, and is of no reservation.
-fn relabel(own: &mut BTreeMap<String, String>, bought: &str) {
-    own.insert(labels::CAPACITY_TYPE.to_owned(), bought.to_owned());
-    labels::OF_RESERVATIONS.iter().for_each(|key| drop(own.remove(*key)));
+    Done::default()
 }
 
 #[cfg(test)]
@@ -291,27 +305,11 @@ mod tests {
     }
 
     #[test]
-    fn instance_gets_missing_tags_and_keeps_name_of_its_class() {
-        let of = |pairs: &[(&str, &str)]| {
-            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect::<BTreeMap<_, _>>()
-        };
-        let lacks = |there: &[(&str, &str)]| missing(&claim(), "demo", &of(there));
-        assert_eq!(
-            lacks(&[]),
-            of(&[("Name", "ip-10-0-0-1"), ("karpenter.sh/nodeclaim", "default-a"), ("eks:eks-cluster-name", "demo")])
-        );
-        let named = [("Name", "mine"), ("eks:eks-cluster-name", "demo")];
-        assert_eq!(lacks(&named), of(&[("karpenter.sh/nodeclaim", "default-a")]));
-        let all = [("Name", "mine"), ("karpenter.sh/nodeclaim", "x"), ("eks:eks-cluster-name", "demo")];
-        assert_eq!(lacks(&all), of(&[]));
-    }
-
-    #[test]
     fn untaggable_instance_is_retried_less_and_delays_no_other() {
         let mut after = AfterRegistration::new(fastrand::Rng::with_seed(1));
         let (mut one, mut other) = (claim(), claim());
         (one.metadata.uid, other.metadata.uid) = (Some("one".into()), Some("other".into()));
-        let failed = || Done { done: vec![], undone: vec!["one".into()], error: None, whole: false };
+        let failed = || Done { undone: vec!["one".into()], ..Done::default() };
         let (mut now, mut pauses) = (Duration::ZERO, Vec::new());
         for round in 0..10 {
             assert_eq!(after.learn(&failed(), now), round == 0, "said once");
@@ -323,36 +321,7 @@ mod tests {
             pauses.push((now - begun).as_secs());
         }
         assert!((5..=10).contains(&pauses[0]) && (450..=900).contains(&pauses[9]), "{pauses:?}");
-        after.learn(&Done { done: vec!["one".into()], undone: vec![], error: None, whole: false }, now);
+        after.learn(&Done { done: vec!["one".into()], ..Done::default() }, now);
         assert!(after.tries(&one, now) && !after.undone.is_known("one"));
-    }
-
-    #[test]
-    fn a_claim_is_tagged_once_both_annotations_say_so() {
-        let mut claim = claim();
-        assert!(is_untagged(&claim));
-        claim.annotations_mut().insert(annotations::TAGGED.into(), "true".into());
-        assert!(is_untagged(&claim), "Karpenter before 1.0 did not tag the cluster's name");
-        claim.annotations_mut().insert(annotations::CLUSTER_NAME_TAGGED.into(), "true".into());
-        assert!(!is_untagged(&claim));
-        claim.annotations_mut().clear();
-        claim.status = None;
-        assert!(!is_untagged(&claim), "it has no node yet");
-    }
-
-    #[test]
-    fn what_is_not_reserved_any_more_loses_its_reservation() {
-        let mut own = BTreeMap::from(
-            [
-                (labels::CAPACITY_TYPE, labels::RESERVED),
-                (labels::CAPACITY_RESERVATION_ID, "cr-1"),
-                (labels::CAPACITY_RESERVATION_TYPE, "default"),
-                ("team", "a"),
-            ]
-            .map(|(key, value)| (key.to_owned(), value.to_owned())),
-        );
-        relabel(&mut own, labels::ON_DEMAND);
-        let left = [(labels::CAPACITY_TYPE, labels::ON_DEMAND), ("team", "a")];
-        assert_eq!(own, BTreeMap::from(left.map(|(key, value)| (key.to_owned(), value.to_owned()))));
     }
 }

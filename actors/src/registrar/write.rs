@@ -32,11 +32,20 @@ const CLOCK_AGAIN: Duration = Duration::from_secs(10);
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 impl Registrar {
+    /// Writes as soon as the claim's last write is a while ago.
+    pub(super) fn write_when_due(&mut self, name: &str, writes: Writes, ctx: &mut Context<Self>) {
+        let pace = self.known.get(&Key::claim(name)).map(|own| own.pace).unwrap_or_default();
+        match pace.wait(&writes, self.env.now()) {
+            Some(pause) => self.take_next_step_in(name.to_owned(), pause, ctx),
+            None => self.write(name, writes, ctx),
+        }
+    }
+
     pub(super) fn write(&mut self, name: &str, writes: Writes, ctx: &mut Context<Self>) {
         let (name, key) = (name.to_owned(), Key::Claim(name.to_owned()));
         self.known.busy.insert(key.clone());
         // From then on kube-scheduler may put pods there.
-        let lets_in = writes.passes == Some(ClaimStage::Registered) && self.keeps_places();
+        let lets_in = writes.lets_pods_in() && self.keeps_places();
         let may_wait = lets_in && self.may_wait(&writes);
         let (links, wanted, claim) = (self.links.clone(), writes.clone(), name.clone());
         let writing = async move {
@@ -53,8 +62,10 @@ impl Registrar {
             };
             match written {
                 Ok((node, claim)) => {
+                    let now = registrar.env.now();
                     if let Some(registration) = registrar.known.get_mut(&key) {
                         registration.brake = None;
+                        registration.pace.written(now);
                     }
                     registrar.written(node, claim, &writes);
                     // Only now is it known that the claim is registered.
@@ -123,23 +134,26 @@ impl Registrar {
                 .post(&self.links.recorder, Record::warning(object::claim(claim), "UnregisteredTaintMissing", message));
             self.env.emit_in(LogEvent::GuardMissing { node_claim: node_claim.clone(), node: node.clone() }, trace);
         }
-        match writes.passes {
-            Some(ClaimStage::Registered) => {
-                *self.passed.entry("registered").or_default() += 1;
-                self.tell_stage(claim, "register", conditions::LAUNCHED);
-                let (pool, zone) = (pool_of(claim), claim.labels().get(labels::ZONE).cloned().unwrap_or_default());
-                self.env.measure(&Measure::NodeCreated { pool: &pool, zone: &zone });
-                let provider_id = status.provider_id;
-                self.env.emit_in(LogEvent::Registered { node_claim, node, provider_id }, trace);
+        for stage in writes.passes {
+            let (node_claim, node) = (node_claim.clone(), node.clone());
+            match stage {
+                ClaimStage::Registered => {
+                    *self.passed.entry("registered").or_default() += 1;
+                    self.tell_stage(claim, "register", conditions::LAUNCHED);
+                    let (pool, zone) = (pool_of(claim), claim.labels().get(labels::ZONE).cloned().unwrap_or_default());
+                    self.env.measure(&Measure::NodeCreated { pool: &pool, zone: &zone });
+                    let provider_id = status.provider_id.clone();
+                    self.env.emit_in(LogEvent::Registered { node_claim, node, provider_id }, trace);
+                }
+                ClaimStage::Initialized => {
+                    *self.passed.entry("initialized").or_default() += 1;
+                    self.tell_stage(claim, "initialize", conditions::REGISTERED);
+                    traces::claim_ended(&self.env, claim, None);
+                    let allocatable = from_quantities(&status.allocatable).to_string();
+                    self.env.emit_in(LogEvent::Initialized { node_claim, node, allocatable }, trace);
+                }
+                ClaimStage::Launched => {}
             }
-            Some(ClaimStage::Initialized) => {
-                *self.passed.entry("initialized").or_default() += 1;
-                self.tell_stage(claim, "initialize", conditions::REGISTERED);
-                traces::claim_ended(&self.env, claim, None);
-                let allocatable = from_quantities(&status.allocatable).to_string();
-                self.env.emit_in(LogEvent::Initialized { node_claim, node, allocatable }, trace);
-            }
-            Some(ClaimStage::Launched) | None => {}
         }
     }
 

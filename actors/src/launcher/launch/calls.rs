@@ -11,7 +11,7 @@ use dovetail_cloud::unavailable::OfferingKey;
 use dovetail_cloud::{LaunchRequest, LaunchedInstance};
 use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::lifecycle;
-use dovetail_core::lifecycle::claim::from_quantities;
+use dovetail_core::lifecycle::claim::{from_quantities, has_relaxed_min_values, lowered_min_values, named_types};
 use dovetail_core::lifecycle::launch::InstanceFacts as Facts;
 use dovetail_core::lifecycle::protocol::{ApiFailure, Claimed, put_part, put_term, takes_instance, takes_token};
 use dovetail_core::ownership::token::{LaunchPart, is_shared};
@@ -22,7 +22,7 @@ use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::kube::claims::NodeClaimApi;
 use crate::launcher::denied::with_free_subnets;
-use crate::launcher::facts::{self, ClassTypes, has_relaxed_min_values, named_types, pool_of};
+use crate::launcher::facts::{self, ClassTypes, pool_of};
 use crate::launcher::shared::Membership;
 use crate::messages::{
     FullSubnets, InstanceTypesFor, LaunchFails, LaunchedOffering, Record, Refused, TakeSnapshot, Wrote,
@@ -97,7 +97,7 @@ impl Launching {
         span.with_all(|| traces::attributes(&claim)).with(names::PODS, pods).end();
         let min_values_relaxed = has_relaxed_min_values(&claim);
         self.env.measure(&Measure::ClaimCreated { pool: &pool_of(&claim), reason: "provisioned", min_values_relaxed });
-        if let Some(lowered) = facts::lowered_min_values(&claim) {
+        if let Some(lowered) = lowered_min_values(&claim) {
             let message = format!(
                 "Launched with fewer values than its NodePool's minValues, as no more are available: {lowered}"
             );

@@ -6,7 +6,7 @@ use dovetail_api::convert::provisioner_of;
 use dovetail_api::names::annotations as keys;
 use dovetail_api::names::labels::PROVISIONER_NAME;
 use dovetail_api::names::{TERMINATION_FINALIZER, labels};
-use dovetail_api::v1::{self, NodeClaim, NodeClaimResources, NodeClaimSpec, NodePool, ResourceList};
+use dovetail_api::v1::{self, EC2NodeClass, NodeClaim, NodeClaimResources, NodeClaimSpec, NodePool, ResourceList};
 use dovetail_api::validation::MOST_REQUIREMENTS;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -176,6 +176,45 @@ pub fn to_quantities(resources: &Resources) -> ResourceList {
 #[must_use]
 pub fn from_quantities(list: &ResourceList) -> Resources {
     list.iter().map(|(name, quantity)| (name.clone(), parse_amount(name, &quantity.0).unwrap_or(0))).collect()
+}
+
+/// The instance types that a claim names, cheapest first.
+#[must_use]
+pub fn named_types(claim: &NodeClaim) -> Vec<String> {
+    let named = claim.spec.requirements.iter().find(|one| one.key == labels::INSTANCE_TYPE);
+    named.map(|named| named.values.clone()).unwrap_or_default()
+}
+
+/// True if the claim was launched with lowered `minValues`.
+#[must_use]
+pub fn has_relaxed_min_values(claim: &NodeClaim) -> bool {
+    claim
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|own| own.get(keys::MIN_VALUES_RELAXED))
+        .is_some_and(|says| says == "true")
+}
+
+/// The `minValues` of a claim for which they have been lowered, `key >= 3`; none of another.
+#[must_use]
+pub fn lowered_min_values(claim: &NodeClaim) -> Option<String> {
+    let all = claim.spec.requirements.iter();
+    let kept: Vec<String> = all.filter_map(|one| Some(format!("{} >= {}", one.key, one.min_values?))).collect();
+    has_relaxed_min_values(claim)
+        .then(|| if kept.is_empty() { "no minValues are left".to_owned() } else { kept.join(", ") })
+}
+
+/// Annotations of a claim about the spec of its class, and the instance profile, that its instance is launched with.
+#[must_use]
+pub fn class_stamps(class: &EC2NodeClass) -> BTreeMap<String, String> {
+    let profile = class.status.as_ref().map(|status| status.instance_profile.clone()).filter(|name| !name.is_empty());
+    let profile = profile.map(|name| (keys::INSTANCE_PROFILE_NAME.to_owned(), name));
+    let of_spec = [
+        (keys::NODE_CLASS_HASH.to_owned(), hash::node_class(&class.spec)),
+        (keys::NODE_CLASS_HASH_VERSION.to_owned(), hash::VERSION.to_owned()),
+    ];
+    of_spec.into_iter().chain(profile).collect()
 }
 
 #[cfg(test)]

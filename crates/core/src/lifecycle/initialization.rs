@@ -19,11 +19,24 @@ pub fn initialize(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> Lifecyc
     if let Some((what, reason, message)) = missing(claim, node) {
         return waiting(claim, what, reason, &message, now);
     }
-    let mut node = (*node).clone();
+    let writes = passed(claim, (*node).clone(), &[ClaimStage::Initialized], now);
+    LifecycleStep::Write(Box::new(writes))
+}
+
+/// The writes of a claim that registers with this Node, both as registration leaves them: with what the Node lacks still, or
+/// initialized as well if it lacks nothing.
+pub(super) fn first(claim: NodeClaim, node: Node, now: Timestamp) -> Writes {
+    let Some((_, reason, message)) = missing(&claim, &node) else {
+        return passed(&claim, node, &[ClaimStage::Registered, ClaimStage::Initialized], now);
+    };
+    let claim = with_condition(&claim, UNKNOWN, reason, &message, now).0;
+    Writes { passes: &[ClaimStage::Registered], node: Some(node), claim, guard_missing: false }
+}
+
+fn passed(claim: &NodeClaim, mut node: Node, passes: &'static [ClaimStage], now: Timestamp) -> Writes {
     node.metadata.labels.get_or_insert_default().insert(labels::INITIALIZED.into(), "true".into());
     let claim = with_condition(claim, TRUE, "", "", now).0;
-    let writes = Writes { passes: Some(ClaimStage::Initialized), node: Some(node), claim, guard_missing: false };
-    LifecycleStep::Write(Box::new(writes))
+    Writes { passes, node: Some(node), claim, guard_missing: false }
 }
 
 /// The first thing that a Node still lacks: readiness, a taint's removal, a resource; with the condition's reason and message.
@@ -69,9 +82,7 @@ pub fn is_ready(node: &Node) -> bool {
 
 fn waiting(claim: &NodeClaim, what: ClaimWait, reason: &str, message: &str, now: Timestamp) -> LifecycleStep {
     match with_condition(claim, UNKNOWN, reason, message, now) {
-        (claim, true) => {
-            LifecycleStep::Write(Box::new(Writes { passes: None, node: None, claim, guard_missing: false }))
-        }
+        (claim, true) => LifecycleStep::Write(Box::new(Writes::of_reason(claim))),
         (_, false) => LifecycleStep::Wait(what),
     }
 }

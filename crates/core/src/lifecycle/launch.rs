@@ -8,6 +8,7 @@ use dovetail_api::names::conditions::{
 use dovetail_api::v1::{NewCondition, NodeClaim, ResourceList, condition, set_condition};
 use jiff::Timestamp;
 
+use super::protocol::{Claimed, takes_token};
 use super::readiness::set_root;
 
 /// The cloud's facts about an instance made for a claim.
@@ -69,10 +70,13 @@ pub fn launch_held(claim: &NodeClaim, message: &str, now: Timestamp) -> NodeClai
     with_launched(claim, FALSE, HELD, message, now)
 }
 
-/// The claim once its launch may begin after all.
+/// The claim once its launch may begin after all; as it is if it did not wait, or has its instance or goes meanwhile.
 #[must_use]
 pub fn launch_allowed(claim: &NodeClaim, now: Timestamp) -> NodeClaim {
-    if is_held(claim) { with_launched(claim, UNKNOWN, AWAITING_RECONCILIATION, "", now) } else { claim.clone() }
+    match is_held(claim) && takes_token(&Claimed::from_claim(claim)) {
+        true => with_launched(claim, UNKNOWN, AWAITING_RECONCILIATION, "", now),
+        false => claim.clone(),
+    }
 }
 
 /// True if a claim waits for a ceiling.

@@ -119,9 +119,8 @@ mod tests {
             LifecycleStep::Write(writes) => *writes,
             other => panic!("{other:?}"),
         };
-        let registered = written(next(&claim, &[&ready(node("n"))], Duration::ZERO, second(100)));
-        let on_node = registered.node.unwrap();
-        let waits = written(next(&registered.claim, &[&on_node], Duration::ZERO, second(101)));
+        let waits = written(next(&claim, &[&ready(node("n"))], Duration::ZERO, second(100)));
+        let on_node = waits.node.clone().unwrap();
         assert_eq!(uninitialized(&waits.claim, limit, second(100 + 1799)), None);
         let said = uninitialized(&waits.claim, limit, second(100 + 1800)).unwrap();
         assert_eq!(said, "startup taint cni:NoSchedule still exists");

@@ -17,11 +17,13 @@ pub mod initialization;
 pub mod launch;
 pub mod liveness;
 pub mod nodeless;
+pub mod pace;
 pub mod patch;
 pub mod protocol;
 pub mod readiness;
 pub mod registration;
 pub mod shared_call;
+pub mod tagging;
 
 use std::time::Duration;
 
@@ -54,14 +56,33 @@ pub enum LifecycleStep {
 /// Objects as they are to be written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Writes {
-    /// The stage that is passed once these are written, if one is.
-    pub passes: Option<ClaimStage>,
+    /// The stages that are passed once these are written, in their order.
+    pub passes: &'static [ClaimStage],
     /// The Node, metadata and taints.
     pub node: Option<Node>,
     /// The claim, metadata and status.
     pub claim: NodeClaim,
     /// True if the Node came without the taint that guards it until registration.
     pub guard_missing: bool,
+}
+
+impl Writes {
+    /// Writes that pass no stage and leave the Node as it is: a condition says what else is lacking.
+    fn of_reason(claim: NodeClaim) -> Self {
+        Self { passes: &[], node: None, claim, guard_missing: false }
+    }
+
+    /// True if the claim registers by them, and pods may come to its Node.
+    #[must_use]
+    pub fn lets_pods_in(&self) -> bool {
+        self.passes.contains(&ClaimStage::Registered)
+    }
+
+    /// True if nothing but the reason of a condition is written, which another may follow before long.
+    #[must_use]
+    pub fn is_reason(&self) -> bool {
+        self.passes.is_empty() && self.node.is_none()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -220,6 +241,9 @@ pub(crate) mod fixtures {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use dovetail_api::names::taints;
+    use k8s_openapi::api::core::v1::Taint;
+
     use super::{fixtures::*, *};
 
     fn written(decision: LifecycleStep) -> Writes {
@@ -238,16 +262,20 @@ mod tests {
         assert_eq!(next(&claim, &[], Duration::ZERO, second(3)), LifecycleStep::Wait(ClaimWait::Node));
 
         let writes = written(next(&claim, &[&node("n")], Duration::ZERO, second(30)));
-        assert_eq!(writes.passes, Some(ClaimStage::Registered));
+        assert_eq!(writes.passes, [ClaimStage::Registered]);
         let (claim, node) = (writes.claim, writes.node.unwrap());
         assert_eq!(claim.status.as_ref().unwrap().node_name, "n");
+        let waits = next(&claim, &[&node], Duration::ZERO, second(31));
+        assert_eq!(waits, LifecycleStep::Wait(ClaimWait::Ready), "what it lacks was written when it registered");
 
-        let waits = written(next(&claim, &[&node], Duration::ZERO, second(31)));
-        assert_eq!(waits.passes, None);
-        assert_eq!(next(&waits.claim, &[&node], Duration::ZERO, second(32)), LifecycleStep::Wait(ClaimWait::Ready));
+        let mut tainted = ready(node.clone());
+        let starting = Taint { key: taints::NOT_READY.into(), effect: taints::NO_SCHEDULE.into(), ..Taint::default() };
+        tainted.spec.as_mut().unwrap().taints = Some(vec![starting]);
+        let again = written(next(&claim, &[&tainted], Duration::ZERO, second(35)));
+        assert!(again.is_reason(), "it lacks something else");
 
-        let writes = written(next(&waits.claim, &[&ready(node)], Duration::ZERO, second(40)));
-        assert_eq!(writes.passes, Some(ClaimStage::Initialized));
+        let writes = written(next(&claim, &[&ready(node)], Duration::ZERO, second(40)));
+        assert_eq!(writes.passes, [ClaimStage::Initialized]);
         assert!(is_true(&writes.claim.status.as_ref().unwrap().conditions, conditions::READY));
         assert_eq!(next(&writes.claim, &[], Duration::ZERO, second(9000)), LifecycleStep::Settled);
         let gone = next(&writes.claim, &[], liveness::NODE, second(9000));
@@ -255,17 +283,32 @@ mod tests {
     }
 
     #[test]
+    fn node_that_lacks_nothing_passes_both_stages_by_one_write() {
+        let writes = written(next(&launched_claim("a"), &[&ready(node("n"))], Duration::ZERO, second(30)));
+        assert_eq!(writes.passes, [ClaimStage::Registered, ClaimStage::Initialized]);
+        assert!(writes.lets_pods_in() && stage(&writes.claim) == Some(ClaimStage::Initialized));
+        let there = writes.node.unwrap();
+        let labels = there.metadata.labels.as_ref().unwrap();
+        assert!(labels.contains_key("karpenter.sh/registered") && labels.contains_key("karpenter.sh/initialized"));
+        assert_eq!(next(&writes.claim, &[&there], Duration::ZERO, second(31)), LifecycleStep::Settled);
+        let mut starts = launched_claim("a");
+        starts.spec.startup_taints = vec![Taint { key: "cni".into(), effect: "NoSchedule".into(), ..Taint::default() }];
+        let writes = written(next(&starts, &[&ready(node("n"))], Duration::ZERO, second(30)));
+        assert_eq!(writes.passes, [ClaimStage::Registered], "registration itself puts its startup taint on it");
+    }
+
+    #[test]
     fn arrived_node_is_registered_however_late_it_is_seen() {
         let claim = launched_claim("a");
         let writes = written(next(&claim, &[&node("n")], Duration::ZERO, second(9000)));
-        assert_eq!(writes.passes, Some(ClaimStage::Registered));
+        assert_eq!(writes.passes, [ClaimStage::Registered]);
         let two = next(&claim, &[&node("n"), &node("m")], Duration::ZERO, second(9000));
         assert_eq!(two, LifecycleStep::GiveUp(Timeout::RegistrationTimeout), "nobody knows which is its own");
     }
 
     #[test]
     fn a_node_that_is_guarded_again_is_let_in_again() {
-        let claim = written(next(&launched_claim("a"), &[&ready(node("n"))], Duration::ZERO, second(30))).claim;
+        let claim = written(next(&launched_claim("a"), &[&node("n")], Duration::ZERO, second(30))).claim;
         for stage in [ClaimStage::Registered, ClaimStage::Initialized] {
             let claim = match stage {
                 ClaimStage::Registered => claim.clone(),
@@ -276,7 +319,7 @@ mod tests {
             };
             // As a backup has it, or a kubelet that has made its Node anew.
             let again = written(next(&claim, &[&ready(node("n"))], Duration::ZERO, second(90)));
-            assert_eq!((again.passes, &again.claim), (None, &claim));
+            assert_eq!((again.passes, &again.claim), (&[][..], &claim));
             let there = again.node.unwrap();
             assert!(there.spec.as_ref().unwrap().taints.as_ref().unwrap().is_empty(), "the guard is off");
             let settled = next(&claim, &[&there], Duration::ZERO, second(91));

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::initialization::is_ready;
+use super::initialization::{self, is_ready};
 use super::readiness::set_root;
 use super::{ClaimStage, ClaimWait, LifecycleStep, Writes};
 
@@ -22,8 +22,9 @@ pub fn register(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> Lifecycle
             let guard_missing = !registered && !taints_of(node).iter().any(is_guard);
             let mut written = with_condition(claim, TRUE, "", "", now).0;
             written.status.get_or_insert_default().node_name = node.metadata.name.clone().unwrap_or_default();
-            let node = Some(synced(node, claim));
-            let writes = Writes { passes: Some(ClaimStage::Registered), node, claim: written, guard_missing };
+            // The next stage is due at once too: it is in the same write, as what it lacks or as passed.
+            let mut writes = initialization::first(written, synced(node, claim), now);
+            writes.guard_missing = guard_missing;
             LifecycleStep::Write(Box::new(writes))
         }
         _ => {
@@ -61,7 +62,7 @@ pub fn let_in_again(claim: &NodeClaim, nodes: &[&Node], passed: ClaimStage) -> O
     }
     let mut claim = claim.clone();
     claim.status.get_or_insert_default().node_name = name.to_owned();
-    let writes = Writes { passes: None, node: Some(again), claim, guard_missing: false };
+    let writes = Writes { passes: &[], node: Some(again), claim, guard_missing: false };
     Some(LifecycleStep::Write(Box::new(writes)))
 }
 
@@ -124,9 +125,7 @@ fn unregistered(
     match with_condition(claim, status, reason, message, now) {
         // A claim that waits for its Node is the rule, and its condition is Unknown already: not worth a write.
         (_, true) if waiting == ClaimWait::Node => LifecycleStep::Wait(waiting),
-        (claim, true) => {
-            LifecycleStep::Write(Box::new(Writes { passes: None, node: None, claim, guard_missing: false }))
-        }
+        (claim, true) => LifecycleStep::Write(Box::new(Writes::of_reason(claim))),
         (_, false) => LifecycleStep::Wait(waiting),
     }
 }
@@ -201,7 +200,7 @@ mod tests {
         let mut bare = node("n");
         bare.spec.as_mut().unwrap().taints = None;
         let LifecycleStep::Write(writes) = register(&launched_claim("a"), &[&bare], second(9)) else { panic!() };
-        assert!(writes.guard_missing && writes.passes == Some(ClaimStage::Registered));
+        assert!(writes.guard_missing && writes.passes == [ClaimStage::Registered]);
     }
 
     #[test]
