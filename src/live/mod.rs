@@ -28,7 +28,7 @@ use dovetail_input::Failure;
 use kube::Client;
 use serde::Serialize;
 
-pub use args::{ClusterArgs, OutputArgs};
+pub use args::{ClusterArgs, OutputArgs, as_json, as_yaml};
 pub use leader::{Leader, find_leader as leader, find_lease};
 pub use offers::{describe, reach_ec2};
 
