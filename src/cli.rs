@@ -10,6 +10,7 @@ pub use crate::habits::{CompletionsArgs, ManArgs, VersionArgs};
 use crate::live::what_if::LivePlanArgs;
 use crate::node_budget::NodeBudget;
 use crate::plan::what_if::WhatIfArgs;
+pub use crate::record::{CompareArgs, RecordArgs, ReplayArgs, SavingsArgs};
 pub use crate::run::RunArgs;
 
 /// Nodes for pending pods on EC2, at the lowest price, and their removal.
@@ -30,6 +31,14 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Look at everything that Dovetail needs, before and while it runs: rights, Lease, CRDs, AWS; 0 green, 1 yellow, 2 red
     Doctor(DoctorArgs),
+    /// Record a live cluster's day as lines that can be played again, without a write
+    Record(RecordArgs),
+    /// Play a record again, under other settings where they are given
+    Replay(ReplayArgs),
+    /// Play a record under several settings, side by side: cost, waiting, evictions, launches
+    Compare(CompareArgs),
+    /// Say what was paid over a record, against what its pods needed and against Karpenter's rules
+    Savings(SavingsArgs),
     /// Run a scenario: control plane, cluster and region in one process, on virtual time
     Simulate(SimulateArgs),
     /// Run the control plane and an embedded cluster, live
@@ -235,6 +244,12 @@ pub struct SimulateArgs {
     /// Write the traces, one OTLP/JSON document, which Jaeger's page reads
     #[arg(long, value_name = "FILE", conflicts_with = "random")]
     pub traces: Option<String>,
+    /// Write a record of the run, which replay, compare and savings read
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["random", "shrink"])]
+    pub record: Option<String>,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
     /// The seed, instead of the scenario's
     #[arg(long, conflicts_with = "random")]
     pub seed: Option<u64>,

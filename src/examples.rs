@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The commands with their examples.
-const EXAMPLES: [(&str, &str); 11] = [
+const EXAMPLES: [(&str, &str); 15] = [
     (
         "plan",
         "  dovetail plan -f pool.yaml -f deployment.yaml
@@ -23,9 +23,29 @@ const EXAMPLES: [(&str, &str); 11] = [
     ),
     ("doctor", "  dovetail doctor\n  dovetail doctor --context production -o json"),
     (
+        "record",
+        "  dovetail record day.jsonl --for 24h
+  dovetail record day.jsonl --for 24h --every 1m --hash-names
+  dovetail record --schema",
+    ),
+    (
+        "replay",
+        "  dovetail replay day.jsonl
+  dovetail replay day.jsonl --set PACKING_POLICY=fewest-nodes --svg day.svg
+  dovetail replay day.jsonl --node-pool pool.yaml --json",
+    ),
+    (
+        "compare",
+        "  dovetail compare day.jsonl
+  dovetail compare day.jsonl --with PACKING_POLICY=fewest-nodes --with CONSOLIDATION_LEAST_AGE=1h --svg day.svg
+  dovetail compare day.jsonl --with INTERRUPTION=evict,BATCH_IDLE_DURATION=5s --seeds 5 --json",
+    ),
+    ("savings", "  dovetail savings day.jsonl\n  dovetail savings day.jsonl --points 96 --json"),
+    (
         "simulate",
         "  dovetail simulate deploy/examples/scenario.yaml
   dovetail simulate deploy/examples/scenario.yaml --json --events events.jsonl
+  dovetail simulate deploy/examples/scenario.yaml --record day.jsonl
   dovetail simulate --random --seeds 1..200",
     ),
     (

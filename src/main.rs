@@ -13,6 +13,7 @@ mod node_budget;
 mod output;
 mod plan;
 mod progress;
+mod record;
 mod run;
 mod sandbox;
 mod simulate;
@@ -38,6 +39,10 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Record(args) => record::run(&args),
+        Command::Replay(args) => record::replay(&args),
+        Command::Compare(args) => record::compare(&args),
+        Command::Savings(args) => record::savings(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Sandbox(args) => sandbox::run(&args),
         Command::Run(args) => run::run(&args),

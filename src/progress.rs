@@ -33,7 +33,7 @@ impl ProgressLine {
     /// Does work that says nothing of how far it is, and shows how much of the time that such work usually takes is over.
     pub fn during<T>(quiet: bool, what: &str, usual: Duration, work: impl FnOnce() -> T) -> T {
         let line = Self::new(quiet);
-        if !line.shown {
+        if !line.is_shown() {
             return work();
         }
         let (done, over) = mpsc::channel::<()>();
@@ -54,6 +54,23 @@ impl ProgressLine {
             drop(done);
             answer
         })
+    }
+
+    /// True if there is a place for the line.
+    pub fn is_shown(&self) -> bool {
+        self.shown
+    }
+
+    /// Shows how much of a length of time is over.
+    pub fn show(&self, what: &str, done: Duration, of: Duration) {
+        let share = if of.is_zero() { 1.0 } else { (done.as_secs_f64() / of.as_secs_f64()).min(1.0) };
+        self.say(&format!("{what} {} of {} {}", short(done.min(of)), short(of), bar(share)));
+    }
+
+    /// Shows how many of a number are done.
+    pub fn count(&self, what: &str, done: usize, of: usize) {
+        let share = if of == 0 { 1.0 } else { done as f64 / of as f64 };
+        self.say(&format!("{what} {done} of {of} {}", bar(share.min(1.0))));
     }
 
     /// Shows a text, unless another was shown just now.
@@ -88,6 +105,14 @@ fn bar(share: f64) -> String {
     format!("[{}{}] {:.0} %", "#".repeat(full.min(WIDTH)), " ".repeat(WIDTH.saturating_sub(full)), share * 100.0)
 }
 
+fn short(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..120 => format!("{seconds}s"),
+        seconds @ 120..7_200 => format!("{}m{}s", seconds / 60, seconds % 60),
+        seconds => format!("{}h{}m", seconds / 3_600, seconds % 3_600 / 60),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +121,7 @@ mod tests {
     fn bar_is_full_at_the_end_and_never_longer() {
         assert_eq!(bar(0.5), "[##########          ] 50 %");
         assert_eq!(bar(1.0).matches('#').count(), 20);
+        assert_eq!(short(Duration::from_secs(125)), "2m5s");
     }
 
     #[test]
@@ -107,6 +133,6 @@ mod tests {
     fn nothing_is_shown_where_standard_error_is_no_terminal() {
         let line = ProgressLine { shown: false, begun: Stopwatch::start(), last: Cell::new(None) };
         line.say("x");
-        assert!(line.last.get().is_none());
+        assert!(line.last.get().is_none() && !line.is_shown());
     }
 }

@@ -85,7 +85,7 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
 }
 
 /// The shipped catalogue of a region that is named at `place`.
-fn catalogue_of(place: &str, region: &str) -> Result<RegionCatalogue, Vec<Mistake>> {
+pub(super) fn catalogue_of(place: &str, region: &str) -> Result<RegionCatalogue, Vec<Mistake>> {
     if shipped::regions().any(|known| known == region) {
         return Ok(shipped::catalogue(region));
     }
@@ -95,7 +95,7 @@ fn catalogue_of(place: &str, region: &str) -> Result<RegionCatalogue, Vec<Mistak
 }
 
 /// Puts classes and pools into the state, and the types of each class into the input.
-fn apply_pools(
+pub(super) fn apply_pools(
     state: &mut ClusterState,
     input: &mut PlanningInput,
     manifests: &[Manifest],
@@ -199,7 +199,7 @@ fn settle_class(pool: &NodePool, catalogue: &RegionCatalogue, input: &mut Planni
 }
 
 /// Every pod of every workload waits for a node; DaemonSets are overhead.
-fn apply_workloads(
+pub(super) fn apply_workloads(
     state: &mut ClusterState,
     manifests: &[Manifest],
     pods: &[Admitted],

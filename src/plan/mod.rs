@@ -7,6 +7,7 @@ pub mod consolidate;
 mod difference;
 pub mod live;
 mod manifests;
+pub mod needs;
 mod node_groups;
 mod otherwise;
 mod page;

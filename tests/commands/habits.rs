@@ -9,7 +9,7 @@ use serde_json::Value;
 fn shells_get_completions_for_every_command() {
     for shell in ["bash", "zsh", "fish"] {
         let text = stdout(&dovetail(&["completions", shell]));
-        for word in ["explain", "doctor", "otherwise"] {
+        for word in ["explain", "savings", "otherwise"] {
             assert!(text.contains(word), "{shell} has no {word}");
         }
     }
@@ -61,7 +61,9 @@ fn plan_has_four_forms_and_nothing_else_on_a_pipe() {
     };
     let yaml: Value = serde_saphyr::from_str(&stdout(&of("yaml"))).unwrap();
     assert_eq!(same(yaml), same(json(&of("json"), 0)));
-    assert_eq!(stderr(&of("text")), "", "progress is for terminals");
+    for output in [of("text"), dovetail(&["simulate", "deploy/examples/scenario.yaml", "--json"])] {
+        assert_eq!(stderr(&output), "", "progress is for terminals");
+    }
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod habits;
 mod option_prices;
 mod plan;
 mod readme;
+mod record;
 mod settings;
 mod shadow;
 mod what_if;
