@@ -19,6 +19,7 @@ mod files;
 mod habits;
 mod option_prices;
 mod plan;
+mod random_lines;
 mod readme;
 mod record;
 mod settings;
