@@ -1,18 +1,21 @@
 //! The command line.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use dovetail_core::MaxOptionPrice;
 
 pub use crate::doctor::DoctorArgs;
 pub use crate::explain::ExplainArgs;
+pub use crate::habits::{CompletionsArgs, ManArgs, VersionArgs};
 use crate::live::what_if::LivePlanArgs;
 use crate::node_budget::NodeBudget;
+use crate::plan::what_if::WhatIfArgs;
+pub use crate::record::{CompareArgs, RecordArgs, ReplayArgs, SavingsArgs};
 pub use crate::run::RunArgs;
 
 /// Nodes for pending pods on EC2, at the lowest price, and their removal.
 #[derive(Parser)]
-#[command(name = "dovetail", version, disable_help_subcommand = true)]
+#[command(name = "dovetail", version)]
 pub struct Cli {
     /// Command to run.
     #[command(subcommand)]
@@ -28,6 +31,14 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Look at everything that Dovetail needs, before and while it runs: rights, Lease, CRDs, AWS; 0 green, 1 yellow, 2 red
     Doctor(DoctorArgs),
+    /// Record a live cluster's day as lines that can be played again, without a write
+    Record(RecordArgs),
+    /// Play a record again, under other settings where they are given
+    Replay(ReplayArgs),
+    /// Play a record under several settings, side by side: cost, waiting, evictions, launches
+    Compare(CompareArgs),
+    /// Say what was paid over a record, against what its pods needed and against Karpenter's rules
+    Savings(SavingsArgs),
     /// Run a scenario: control plane, cluster and region in one process, on virtual time
     Simulate(SimulateArgs),
     /// Run the control plane and an embedded cluster, live
@@ -41,6 +52,17 @@ pub enum Command {
     Convert(ConvertArgs),
     /// Print the CRDs as YAML
     Crds,
+    /// Print completions for a shell
+    Completions(CompletionsArgs),
+    /// Print a man page, or write all of them
+    Man(ManArgs),
+    /// Print the version and the commit that it was made from
+    Version(VersionArgs),
+}
+
+/// The command line, with the examples of each command.
+pub fn command() -> clap::Command {
+    crate::examples::add_to(Cli::command())
 }
 
 /// `dovetail convert`.
@@ -95,14 +117,14 @@ pub struct PlanArgs {
     /// Manifests: pools, classes and workloads; may be given several times, a folder stands for its files, `-` is standard input
     #[arg(short = 'f', value_name = "FILE")]
     pub manifests: Vec<String>,
-    /// The region whose catalogue and prices are used with -f
-    #[arg(long, default_value = "us-east-1", env = "AWS_REGION")]
-    pub region: String,
+    /// The region whose catalogue and prices are used with -f; that of the Nodes among them, or us-east-1, unless given
+    #[arg(long, env = "AWS_REGION")]
+    pub region: Option<String>,
     /// The cluster's name, which names roles and discovery tags
     #[arg(long, default_value = "demo", env = "CLUSTER_NAME")]
     pub cluster_name: String,
-    /// Policy for the choice of nodes; also --policy
-    #[arg(long, alias = "policy", value_enum, env = "PACKING_POLICY")]
+    /// Policy for the choice of nodes
+    #[arg(long, visible_alias = "policy", value_enum, env = "PACKING_POLICY")]
     pub packing_policy: Option<PackingPolicy>,
     /// Price of having a node more, in dollars an hour: weighed by the policy cost, not part of the price
     #[arg(long, value_name = "DOLLARS", default_value = "0.02", value_parser = dollars, env = "PRICE_PER_NODE")]
@@ -128,12 +150,41 @@ pub struct PlanArgs {
     /// The answer as JSON
     #[arg(long)]
     pub json: bool,
+    /// Form of the answer
+    #[arg(short = 'o', long, value_enum, value_name = "FORM", conflicts_with_all = ["json", "consolidate"])]
+    pub output: Option<PlanForm>,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
     /// Values for ${VAR}.
     #[command(flatten)]
     pub environment: EnvArgs,
-    /// A live cluster in place of files, and what-ifs.
+    /// A live cluster in place of files, and what-ifs about it.
     #[command(flatten)]
     pub live: LivePlanArgs,
+    /// Other what-ifs.
+    #[command(flatten)]
+    pub what_if: WhatIfArgs,
+}
+
+/// Forms of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PlanForm {
+    /// For a person
+    Text,
+    /// For a person, with every option and every pod that stays pending
+    Wide,
+    /// For a machine
+    Json,
+    /// For a machine, and a person
+    Yaml,
+}
+
+impl PlanArgs {
+    /// The form that is asked for.
+    pub fn form(&self) -> PlanForm {
+        if self.json { PlanForm::Json } else { self.output.unwrap_or(PlanForm::Text) }
+    }
 }
 
 /// An amount of dollars, from zero.
@@ -193,6 +244,12 @@ pub struct SimulateArgs {
     /// Write the traces, one OTLP/JSON document, which Jaeger's page reads
     #[arg(long, value_name = "FILE", conflicts_with = "random")]
     pub traces: Option<String>,
+    /// Write a record of the run, which replay, compare and savings read
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["random", "shrink"])]
+    pub record: Option<String>,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
     /// The seed, instead of the scenario's
     #[arg(long, conflicts_with = "random")]
     pub seed: Option<u64>,
@@ -262,6 +319,9 @@ pub struct SandboxArgs {
     /// File for the kubeconfig
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<String>,
+    /// Show neither the log nor progress, the addresses alone
+    #[arg(long, short)]
+    pub quiet: bool,
     /// Format of the log
     #[arg(long, value_enum, default_value_t = SandboxLogFormat::Text)]
     pub log_format: SandboxLogFormat,

@@ -4,10 +4,16 @@ mod cli;
 mod convert;
 mod crds;
 mod doctor;
+mod examples;
 mod explain;
+mod habits;
 mod live;
+mod near;
 mod node_budget;
+mod output;
 mod plan;
+mod progress;
+mod record;
 mod run;
 mod sandbox;
 mod simulate;
@@ -16,7 +22,7 @@ mod terminal;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::FromArgMatches as _;
 use dovetail_input::Failure;
 
 use cli::{Cli, Command};
@@ -33,11 +39,18 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Record(args) => record::run(&args),
+        Command::Replay(args) => record::replay(&args),
+        Command::Compare(args) => record::compare(&args),
+        Command::Savings(args) => record::savings(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Sandbox(args) => sandbox::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Crds => crds::run(),
+        Command::Completions(args) => habits::completions(&args),
+        Command::Man(args) => habits::man(&args),
+        Command::Version(args) => habits::version(&args),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -65,7 +78,7 @@ const PLUGIN: &str = "kubectl-dovetail";
 fn parse() -> Cli {
     let called = std::env::args_os().next().map(std::path::PathBuf::from);
     let as_plugin = called.is_some_and(|path| path.file_stem().is_some_and(|name| name == PLUGIN));
-    let command = if as_plugin { Cli::command().bin_name("kubectl dovetail") } else { Cli::command() };
+    let command = if as_plugin { cli::command().bin_name("kubectl dovetail") } else { cli::command() };
     let matches = command.get_matches();
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }

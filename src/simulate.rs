@@ -1,6 +1,6 @@
 //! `dovetail simulate`: a scenario, or scenarios drawn from seeds, and what is printed of them.
 
-use std::io::Write as _;
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +9,8 @@ use dovetail_simulation::random::{self, Seeds};
 use dovetail_simulation::{JournalLine, PlayOptions, play_file, shrink};
 
 use crate::cli::SimulateArgs;
+use crate::output::print;
+use crate::record::progress;
 use crate::terminal;
 
 /// Runs the command. [`Failure::Outcome`] when pods stay pending or an invariant is violated.
@@ -74,12 +76,9 @@ fn options(args: &SimulateArgs) -> PlayOptions {
         metrics: args.metrics.clone(),
         traces: args.traces.clone(),
         watcher: None,
-    }
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::System(why.to_string())),
-        _ => Ok(()),
+        record: args.record.clone(),
+        look_every: None,
+        // With the timeline on standard output everybody sees how far it is.
+        progress: if args.json || !std::io::stdout().is_terminal() { progress(args.quiet, "simulated") } else { None },
     }
 }

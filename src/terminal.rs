@@ -96,21 +96,24 @@ pub struct Screen {
     format: SandboxLogFormat,
     terminal: bool,
     colours: bool,
+    /// True if log events are not shown.
+    quiet: bool,
     progress: Mutex<String>,
 }
 
 impl Screen {
     /// Standard output as it is: colours and progress on a terminal only, no colours where NO_COLOR is set.
-    pub fn new(format: SandboxLogFormat) -> Self {
+    pub fn new(format: SandboxLogFormat, quiet: bool) -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let dumb = set("TERM").is_none_or(|term| term == "dumb");
-        let terminal = format == SandboxLogFormat::Text && std::io::stdout().is_terminal() && !dumb;
-        Self { format, terminal, colours: terminal && set("NO_COLOR").is_none(), progress: Mutex::default() }
+        let terminal = !quiet && format == SandboxLogFormat::Text && std::io::stdout().is_terminal() && !dumb;
+        Self { format, terminal, colours: terminal && set("NO_COLOR").is_none(), quiet, progress: Mutex::default() }
     }
 
     /// Prints a line.
     pub fn emit(&self, line: &JournalLine) {
         match self.format {
+            _ if self.quiet => {}
             SandboxLogFormat::Json => self.print(&json(line)),
             SandboxLogFormat::Text if self.colours => self.print(&coloured(line)),
             SandboxLogFormat::Text => self.print(&plain(line)),

@@ -1,13 +1,12 @@
 //! `dovetail convert`: manifests of older versions as v1.
 
-use std::io::Write as _;
-
 use dovetail_api::manifest::rewrite::Rewritten;
 use dovetail_input::manifests::rewrite_manifests;
 use dovetail_input::{Failure, environment};
 use similar::TextDiff;
 
 use crate::cli::ConvertArgs;
+use crate::output::print;
 
 /// Lines around a difference that are shown with it, as `diff -u` does.
 const CONTEXT: usize = 3;
@@ -24,7 +23,7 @@ pub fn run(args: &ConvertArgs) -> Result<(), Failure> {
     }
     changes.iter().for_each(|change| eprintln!("{change}"));
     let text = if args.diff { diff(&files) } else { stream(&files) };
-    std::io::stdout().write_all(text.as_bytes()).map_err(|why| Failure::System(why.to_string()))?;
+    print(&text)?;
     if files.iter().any(|(_, file)| !file.lost.is_empty()) { Err(Failure::Outcome) } else { Ok(()) }
 }
 

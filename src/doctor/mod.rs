@@ -9,7 +9,6 @@ mod proxies;
 mod rights;
 mod text;
 
-use std::io::Write as _;
 use std::time::Duration;
 
 use clap::Args;
@@ -26,6 +25,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use crate::live::{self, ClusterArgs, Connection, Leader, OutputArgs};
+use crate::output::print;
 use crate::run::connect::plainly;
 
 /// `dovetail doctor`.
@@ -126,15 +126,7 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     // A look-up of a name may hang for a while: nobody waits for it.
     runtime.shutdown_background();
     let report = report?;
-    let text = if args.output.is_json() {
-        serde_json::to_string_pretty(&report).map_err(|why| Failure::System(why.to_string()))? + "\n"
-    } else {
-        text::render(&report)
-    };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => return Err(Failure::System(why.to_string())),
-        _ => {}
-    }
+    print(&args.output.render(&report, || text::render(&report))?)?;
     match report.light {
         Light::Green | Light::Unknown => Ok(()),
         Light::Yellow => Err(Failure::Outcome),

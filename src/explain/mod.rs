@@ -3,7 +3,6 @@
 
 mod text;
 
-use std::io::Write as _;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -21,6 +20,8 @@ use kube::api::ListParams;
 use serde::Serialize;
 
 use crate::live::{self, ClusterArgs, LiveCluster, Missing, OutputArgs};
+use crate::near::did_you_mean;
+use crate::output::print;
 use crate::run::connect::plainly;
 use crate::survive;
 
@@ -93,16 +94,7 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
     // A look-up of a name may hang for a while: nobody waits for it.
     runtime.shutdown_background();
     let found = found?;
-    let text = if args.output.is_json() {
-        serde_json::to_string_pretty(&found).map_err(|why| Failure::System(why.to_string()))? + "\n"
-    } else {
-        text::render(&found)
-    };
-    // A reader that has seen enough (`| head`) is no failure of ours.
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::System(why.to_string())),
-        _ => Ok(()),
-    }
+    print(&args.output.render(&found, || text::render(&found))?)
 }
 
 /// The object that is asked about, of `pod NAME` or `pod/NAME`.
@@ -121,8 +113,10 @@ fn wanted(args: &ExplainArgs) -> Result<(Kind, String), Mistake> {
         }
     };
     let known = || "pod, node, nodeclaim, nodepool";
-    let read = Kind::from_str(kind, true)
-        .map_err(|_| Mistake::of_file(kind, "is no kind that can be explained").allowing(known()))?;
+    let read = Kind::from_str(kind, true).map_err(|_| {
+        let near = did_you_mean(kind, ["pod", "node", "nodeclaim", "nodepool"]);
+        Mistake::of_file(kind, format!("is no kind that can be explained{near}")).allowing(known())
+    })?;
     if args.namespace.is_some() && read != Kind::Pod {
         return Err(Mistake::of_file("--namespace", format!("a {kind} has none")).allowing("--namespace with a pod"));
     }

@@ -2,6 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use dovetail_actors::Settings;
+use dovetail_input::Failure;
+use serde::Serialize;
 
 /// The cluster that is asked.
 #[derive(Args, Clone, Default)]
@@ -60,10 +62,40 @@ pub enum OutputForm {
     Text,
     /// For a machine
     Json,
+    /// For a machine, and a person
+    Yaml,
 }
 
 impl OutputArgs {
-    pub fn is_json(&self) -> bool {
-        self.json || self.output == Some(OutputForm::Json)
+    /// The answer in the form that is asked for; `text` is that for a person.
+    ///
+    /// # Errors
+    /// The answer cannot be written in that form.
+    pub fn render(&self, answer: &impl Serialize, text: impl FnOnce() -> String) -> Result<String, Failure> {
+        match self.output {
+            _ if self.json => as_json(answer),
+            None | Some(OutputForm::Text) => Ok(text()),
+            Some(OutputForm::Json) => as_json(answer),
+            Some(OutputForm::Yaml) => as_yaml(answer),
+        }
     }
+}
+
+/// An answer as JSON.
+///
+/// # Errors
+/// It cannot be written so.
+pub fn as_json(answer: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string_pretty(answer).map(|text| text + "\n").map_err(|why| Failure::System(why.to_string()))
+}
+
+/// An answer as YAML.
+///
+/// # Errors
+/// It cannot be written so.
+pub fn as_yaml(answer: &impl Serialize) -> Result<String, Failure> {
+    // By way of JSON: the same keys, and the numbers and texts that JSON has.
+    let value = serde_json::to_value(answer).map_err(|why| Failure::System(why.to_string()))?;
+    let text = serde_saphyr::to_string(&value).map_err(|why| Failure::System(why.to_string()))?;
+    Ok(if text.ends_with('\n') { text } else { text + "\n" })
 }

@@ -28,12 +28,19 @@ pub struct Leader {
 }
 
 /// The settings of the leader; the defaults where it is not found or may not be read, which `from` says.
-pub async fn settings(connection: &Connection, args: &ClusterArgs, missing: &mut Vec<Missing>) -> (Settings, String) {
+pub async fn settings(
+    connection: &Connection,
+    args: &ClusterArgs,
+    missing: &mut Vec<Missing>,
+) -> (Settings, String, BTreeMap<String, String>) {
     match find_leader(connection, args).await {
-        Ok(found) => (found.settings, found.from),
+        Ok(found) => {
+            let given = found.pod.as_ref().map(settings_of_pod).unwrap_or_default();
+            (found.settings, found.from, given)
+        }
         Err(why) => {
             missing.push(Missing { what: "settings of the control plane".to_owned(), why });
-            (args.settings(), "defaults".to_owned())
+            (args.settings(), "defaults".to_owned(), BTreeMap::new())
         }
     }
 }

@@ -15,6 +15,7 @@ mod lists;
 mod offers;
 pub mod what_if;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,8 +29,9 @@ use dovetail_input::Failure;
 use kube::Client;
 use serde::Serialize;
 
-pub use args::{ClusterArgs, OutputArgs};
+pub use args::{ClusterArgs, OutputArgs, as_json, as_yaml};
 pub use leader::{Leader, find_leader as leader, find_lease};
+pub use lists::why_unread;
 pub use offers::{describe, reach_ec2};
 
 use crate::run::clock::SystemClock;
@@ -65,6 +67,8 @@ pub struct LiveCluster {
     pub settings: Settings,
     /// Source of the settings.
     pub settings_from: String,
+    /// The settings that the leader was given, by their environment names.
+    pub given: BTreeMap<String, String>,
     pub snapshot: Snapshot,
     /// The state behind the snapshot, for what-ifs.
     pub state: ClusterState,
@@ -108,7 +112,7 @@ pub async fn read_cluster(args: &ClusterArgs) -> Result<LiveCluster, Failure> {
     let connection = connect(args).await?;
     preflight::crds(&connection.asker.afresh(), &connection.client).await?;
     let mut missing = Vec::new();
-    let (settings, settings_from) = leader::settings(&connection, args, &mut missing).await;
+    let (settings, settings_from, given) = leader::settings(&connection, args, &mut missing).await;
     let state = lists::read_state(&connection, &settings, &mut missing).await?;
     let snapshot = state.snapshot();
     let offers = offers::read_offers(&connection, args, &settings, &snapshot, &mut missing).await?;
@@ -126,6 +130,7 @@ pub async fn read_cluster(args: &ClusterArgs) -> Result<LiveCluster, Failure> {
         connection,
         settings,
         settings_from,
+        given,
         snapshot,
         state,
         planning,

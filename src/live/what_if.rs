@@ -25,9 +25,6 @@ pub struct LivePlanArgs {
     /// Plan as if a workload had so many pods, such as deployment/web=200 or NAMESPACE/deployment/web=200
     #[arg(long, value_name = "KIND/NAME=N", help_heading = "Live cluster")]
     pub scale: Vec<Scale>,
-    /// Plan as if there were no spot capacity
-    #[arg(long, help_heading = "Live cluster")]
-    pub without_spot: bool,
     /// Plan as if these manifests were applied; a folder stands for its files
     #[arg(long = "with", value_name = "FILE", help_heading = "Live cluster")]
     pub with: Vec<String>,
@@ -86,7 +83,6 @@ impl LivePlanArgs {
     pub fn mistakes(&self) -> Vec<Mistake> {
         let given = [
             ("--scale", !self.scale.is_empty()),
-            ("--without-spot", self.without_spot),
             ("--with", !self.with.is_empty()),
             ("--node-pool", !self.node_pool.is_empty()),
             ("--context", self.context.is_some()),
@@ -138,10 +134,11 @@ mod tests {
 
     #[test]
     fn what_if_without_a_cluster_is_a_mistake() {
-        let args = LivePlanArgs { without_spot: true, with: vec!["f".into()], ..LivePlanArgs::default() };
+        let (with, node_pool) = (vec!["f".into()], vec!["g".into()]);
+        let args = LivePlanArgs { with, node_pool, ..LivePlanArgs::default() };
         let said: Vec<String> = args.mistakes().iter().map(ToString::to_string).collect();
         assert_eq!(said.len(), 2);
-        assert!(said[0].starts_with("--without-spot: is for a live cluster"), "{said:?}");
+        assert!(said[0].starts_with("--with: is for a live cluster"), "{said:?}");
         assert!(LivePlanArgs { live: true, ..args }.mistakes().is_empty());
     }
 }

@@ -9,6 +9,10 @@ use dovetail_core::{NodeSelectorRequirement, Problem, Resources};
 use dovetail_telemetry::stopwatch::peak_rss_kib;
 use serde::Serialize;
 
+use super::difference::PlanDifference;
+use super::live::LiveSummary;
+use super::otherwise::Alternative;
+
 /// Times that the command took.
 pub struct Times {
     /// Time from the problem as deserialised to the finished packing.
@@ -41,6 +45,19 @@ pub struct PlanAnswer<'a> {
     node_claims: Vec<Claim<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     existing_nodes: Vec<Filled<'a>>,
+}
+
+/// The answer with what was asked for beside the plan.
+#[derive(Serialize)]
+pub(super) struct WholeAnswer<'a> {
+    #[serde(flatten)]
+    pub(super) plan: PlanAnswer<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) live: Option<&'a LiveSummary>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(super) otherwise: &'a [Alternative],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) difference: Option<&'a PlanDifference>,
 }
 
 /// An existing node and the pods planned on it.

@@ -9,9 +9,10 @@ use dovetail_telemetry::stopwatch::Stopwatch;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::Loaded;
 use super::answer::{PlanAnswer, Times, file_name, milliseconds};
-use super::{Loaded, print};
 use crate::cli::PlanArgs;
+use crate::output::print;
 
 /// The answer of `--json`.
 #[derive(Serialize)]

@@ -7,8 +7,8 @@ use dovetail_actors::reading::LenientApi;
 use dovetail_api::manifest::{self, Manifest, Objects, ReadOptions};
 use dovetail_api::names::labels;
 use dovetail_cloud::shipped;
-use dovetail_core::InstanceType;
-use dovetail_core::cluster_state::PlanningInput;
+use dovetail_core::cluster_state::{PlanningInput, Snapshot};
+use dovetail_core::disruption::OffersByClass;
 use dovetail_input::manifests::read_manifests;
 use dovetail_input::{Failure, Mistake, environment};
 use dovetail_telemetry::stopwatch::Stopwatch;
@@ -26,7 +26,7 @@ use crate::live::{self, LiveCluster};
 use crate::run::connect::plainly;
 
 /// Hours of a month, for prices.
-const HOURS_OF_A_MONTH: f64 = 730.0;
+pub(super) const HOURS_OF_A_MONTH: f64 = 730.0;
 
 /// The cluster as it is, beside the plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -41,19 +41,34 @@ pub(super) struct LiveSummary {
 }
 
 impl LiveSummary {
+    /// The nodes and their price in a file's plan, where there is no server.
+    pub(super) fn of_picture(name: &str, snapshot: &Snapshot, offers: &OffersByClass, region: &str) -> Self {
+        let (nodes, hourly_price) = nodes_and_price(snapshot, offers);
+        Self {
+            server: name.to_owned(),
+            settings_from: "defaults".to_owned(),
+            offers_from: format!("the catalogue of {region} that is shipped, with synthetic spot prices"),
+            nodes,
+            hourly_price,
+        }
+    }
+
     /// The lines below the table.
     pub(super) fn sentences(&self, more: f64) -> String {
-        let month = |hour: f64| hour * HOURS_OF_A_MONTH;
         format!(
-            "now {} node(s) of NodePools cost ${:.4} an hour, ${:.0} a month; this adds ${more:.4} an hour, ${:.0} a month\n\
+            "now {}; this adds ${more:.4} an hour, ${:.0} a month\n\
              settings: {}; instance types and prices: {}\n",
-            self.nodes,
-            self.hourly_price,
-            month(self.hourly_price),
-            month(more),
+            self.now(),
+            more * HOURS_OF_A_MONTH,
             self.settings_from,
             self.offers_from
         )
+    }
+
+    /// The nodes that are there, with their price.
+    pub(super) fn now(&self) -> String {
+        let (hour, month) = (self.hourly_price, self.hourly_price * HOURS_OF_A_MONTH);
+        format!("{} node(s) of NodePools cost ${hour:.4} an hour, ${month:.0} a month", self.nodes)
     }
 }
 
@@ -79,38 +94,49 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
     warnings.extend(unplanned::warnings(&given));
     let mut input = cluster.planning.clone();
     let summary = summary(&cluster);
+    let changed = !args.live.scale.is_empty() || !files.is_empty();
+    let baseline =
+        (changed && args.what_if.is_against_now()).then(|| cluster.state.snapshot().planning(&input).problem);
     let changes: Vec<Manifest> = given.into_iter().filter(|one| !one.foreign).chain(scaled).collect();
     apply(&mut cluster, &changes, &mut input, &mut warnings)?;
-    if args.live.without_spot {
-        forbid_spot(&mut input);
-    }
     let planning = cluster.state.snapshot().planning(&input);
     warnings.extend(planning.skipped.iter().map(|one| format!("nodepool {} is left out: {}", one.pool, one.why)));
     let mut problem = Arc::unwrap_or_clone(planning.problem);
     problem.name = cluster.connection.target.server();
-    Ok(Loaded { problem: Arc::new(problem), load: watch.elapsed(), warnings, passed_over, live: Some(summary) })
+    Ok(Loaded {
+        problem: Arc::new(problem),
+        load: watch.elapsed(),
+        warnings,
+        passed_over,
+        live: Some(summary),
+        baseline,
+    })
 }
 
-/// The nodes of NodePools and their price.
-fn summary(cluster: &LiveCluster) -> LiveSummary {
-    let own: Vec<_> =
-        cluster.snapshot.nodes.values().filter(|node| node.labels.contains_key(labels::NODE_POOL)).collect();
+/// The number of nodes of NodePools, and their dollars an hour as far as prices are known.
+fn nodes_and_price(snapshot: &Snapshot, offers: &OffersByClass) -> (usize, f64) {
+    let own: Vec<_> = snapshot.nodes.values().filter(|node| node.labels.contains_key(labels::NODE_POOL)).collect();
     let price = |node: &&Arc<dovetail_core::cluster_state::NodeEntry>| {
         let label = |key: &str| node.labels.get(key).map(String::as_str).unwrap_or_default();
-        let types = cluster.planning.instance_types.get(label(labels::EC2_NODE_CLASS))?;
+        let types = offers.get(label(labels::EC2_NODE_CLASS))?;
         let own = types.iter().find(|one| one.name == label(labels::INSTANCE_TYPE))?;
         let bought = |one: &&dovetail_core::Offering| {
             one.zone == label(labels::ZONE) && one.capacity_type == label(labels::CAPACITY_TYPE)
         };
         own.offerings.iter().find(bought).map(|one| one.price)
     };
+    // A sum of none is -0.
+    (own.len(), own.iter().filter_map(price).fold(0.0, |sum, price| sum + price))
+}
+
+fn summary(cluster: &LiveCluster) -> LiveSummary {
+    let (nodes, hourly_price) = nodes_and_price(&cluster.snapshot, &cluster.planning.instance_types);
     LiveSummary {
         server: cluster.connection.target.server(),
         settings_from: cluster.settings_from.clone(),
         offers_from: cluster.offers_from.clone(),
-        nodes: own.len(),
-        // A sum of none is -0.
-        hourly_price: own.iter().filter_map(price).fold(0.0, |sum, price| sum + price),
+        nodes,
+        hourly_price,
     }
 }
 
@@ -217,16 +243,4 @@ fn region_of(cluster: &LiveCluster) -> String {
     let given = Some(cluster.settings.aws_region.clone()).filter(|name| !name.is_empty());
     let of_node = || cluster.snapshot.nodes.values().find_map(|node| node.labels.get(labels::REGION).cloned());
     given.or_else(of_node).or_else(|| std::env::var("AWS_REGION").ok()).unwrap_or_else(|| "us-east-1".to_owned())
-}
-
-/// Takes spot capacity out of all instance types.
-fn forbid_spot(input: &mut PlanningInput) {
-    for types in input.instance_types.values_mut() {
-        let without = |one: &Arc<InstanceType>| {
-            let mut one = InstanceType::clone(one);
-            one.offerings.retain(|offering| offering.capacity_type != labels::SPOT);
-            Arc::new(one)
-        };
-        *types = Arc::new(types.iter().map(without).collect());
-    }
 }

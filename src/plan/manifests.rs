@@ -24,44 +24,105 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 
 use super::admitted::{self, Admitted, PlanAdmission};
+use super::live::LiveSummary;
+use super::picture::{Picture, resolved_types};
 use super::{Loaded, node_groups, storage, unplanned};
 use crate::cli::{PackingPolicy, PlanArgs};
+use crate::near::did_you_mean;
 
 /// Zones in which the imagined cluster has subnets.
 pub(super) const ZONES: usize = 3;
+/// Region of manifests that name none.
+const USUAL_REGION: &str = "us-east-1";
 
 /// Reads manifests into a problem.
 pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     let watch = Stopwatch::start();
-    if !shipped::regions().any(|known| known == args.region) {
-        let known = shipped::regions().collect::<Vec<_>>().join(", ");
-        return Err(vec![Mistake::of_file("--region", format!("unknown region {:?}", args.region)).allowing(known)]);
-    }
-    let catalogue = shipped::catalogue(&args.region);
+    let given = args.region.as_deref().map(|region| catalogue_of("--region", region)).transpose()?;
     let env = environment(&args.environment.env, &args.environment.env_file)?;
-    let manifests = read_manifests(&args.manifests, &env, &args.cluster_name)?;
+    let mut manifests = read_manifests(&args.manifests, &env, &args.cluster_name)?;
+    let mut warnings = Vec::new();
+    let picture = Picture::take_from(&mut manifests, &mut warnings)?;
+    let catalogue = match (given, picture.as_ref().and_then(Picture::region)) {
+        (Some(given), _) => given,
+        (None, Some(region)) => catalogue_of("the region of the Nodes", &region)?,
+        (None, None) => shipped::catalogue(USUAL_REGION),
+    };
     let (passed_over, unplanned) = (unplanned::line(&manifests), unplanned::warnings(&manifests));
     let planned = |manifest: &Manifest| !manifest.foreign && unplanned::other_moment(manifest).is_none();
     let mut manifests: Vec<Manifest> = manifests.into_iter().filter(planned).collect();
     unplanned::scale(&mut manifests);
-    let objects = Objects::from_manifests(&manifests);
-    let mut warnings = objects.warnings.clone();
     let mut input = PlanningInput::default();
     let mut state = ClusterState::new();
+    apply_pools(&mut state, &mut input, &manifests, &catalogue, picture.is_some(), &mut warnings)?;
+    let admission = PlanAdmission::from_manifests(&manifests);
+    let pods = admission.pods(&manifests, &mut warnings);
+    storage::apply(&mut state, &manifests, &pods, &mut warnings);
+    let refused = admission.refused_daemon_sets(&manifests, &mut warnings);
+    let name = args.manifests.join(", ");
+    let mut live = None;
+    let mut baseline = None;
+    if let Some(picture) = picture {
+        input.now.wall = picture.taken_at();
+        picture.apply(&mut state, &mut warnings);
+        let snapshot = state.snapshot();
+        live = Some(LiveSummary::of_picture(&name, &snapshot, &input.instance_types, &catalogue.region));
+        baseline = args.what_if.is_against_now().then(|| snapshot.planning(&input).problem);
+    }
+    apply_workloads(&mut state, &manifests, &pods, &refused)?;
+    let planning = state.snapshot().planning(&input);
+    let mut problem = Arc::unwrap_or_clone(planning.problem);
+    block_refused(&mut problem, &pods);
+    problem.name = name;
+    let groups = args.packing_policy == Some(PackingPolicy::NodeGroups);
+    node_groups::apply(&mut problem, &manifests, &catalogue, groups, &mut warnings)?;
+    warnings.extend(
+        planning.skipped.iter().map(|skipped| format!("nodepool {} is left out: {}", skipped.pool, skipped.why)),
+    );
+    warnings.extend(pack::warnings(&problem));
+    warnings.extend(unplanned);
+    Ok(Loaded { problem: Arc::new(problem), load: watch.elapsed(), warnings, passed_over, live, baseline })
+}
+
+/// The shipped catalogue of a region that is named at `place`.
+pub(super) fn catalogue_of(place: &str, region: &str) -> Result<RegionCatalogue, Vec<Mistake>> {
+    if shipped::regions().any(|known| known == region) {
+        return Ok(shipped::catalogue(region));
+    }
+    let known: Vec<&str> = shipped::regions().collect();
+    let what = format!("unknown region {region:?}{}", did_you_mean(region, known.iter().copied()));
+    Err(vec![Mistake::of_file(place, what).allowing(known.join(", "))])
+}
+
+/// Puts classes and pools into the state, and the types of each class into the input.
+pub(super) fn apply_pools(
+    state: &mut ClusterState,
+    input: &mut PlanningInput,
+    manifests: &[Manifest],
+    catalogue: &RegionCatalogue,
+    is_picture: bool,
+    warnings: &mut Vec<String>,
+) -> Result<(), Vec<Mistake>> {
+    let objects = Objects::from_manifests(manifests);
+    warnings.extend(objects.warnings.clone());
     let mut unready = BTreeMap::new();
     for class in &objects.node_classes {
         if let Some(why) = unusable_user_data(class) {
             warnings.push(format!("ec2nodeclass {}: it would not be Ready: {why}", name(&class.metadata)));
             unready.insert(name(&class.metadata), why);
         }
-        let types = instance_types(&catalogue, class, &manifests)?;
+        let types = match is_picture.then(|| resolved_types(catalogue, class)).flatten() {
+            Some(Ok(types)) => types,
+            // A status that cannot be used, or none: as if it were new.
+            Some(Err(_)) | None => instance_types(catalogue, class, manifests)?,
+        };
         input.instance_types.insert(name(&class.metadata), Arc::new(types));
         warnings.extend(misspelt("ec2nodeclass", &class.metadata, own::of_class(class)));
         let missing = unimplemented::sentence(&unimplemented::of_class(class));
         warnings.extend(missing.map(|missing| format!("ec2nodeclass {}: {missing}", name(&class.metadata))));
     }
     for pool in &objects.node_pools {
-        settle_class(pool, &catalogue, &mut input, &mut warnings);
+        settle_class(pool, catalogue, input, warnings);
         warnings.extend(misspelt("nodepool", &pool.metadata, own::of_pool(pool)));
         let idle = unimplemented::sentence(&unimplemented::limits_of_nothing(pool));
         warnings.extend(idle.map(|idle| format!("nodepool {}: {idle}", name(&pool.metadata))));
@@ -71,25 +132,12 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
         let open = disruption::open_outside(pool).into_iter();
         warnings.extend(open.map(|why| format!("nodepool {}: {why}", name(&pool.metadata))));
         let class = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|class| unready.get(class));
-        state.apply_pool(ready(pool.clone(), class.map(String::as_str)));
+        let judged = pool.status.as_ref().is_some_and(|status| !status.conditions.is_empty());
+        // In a picture the control plane has judged it.
+        let pool = if is_picture && judged { pool.clone() } else { ready(pool.clone(), class.map(String::as_str)) };
+        state.apply_pool(pool);
     }
-    let admission = PlanAdmission::from_manifests(&manifests);
-    let pods = admission.pods(&manifests, &mut warnings);
-    storage::apply(&mut state, &manifests, &pods, &mut warnings);
-    let refused = admission.refused_daemon_sets(&manifests, &mut warnings);
-    apply_workloads(&mut state, &manifests, &pods, &refused)?;
-    let planning = state.snapshot().planning(&input);
-    let mut problem = Arc::unwrap_or_clone(planning.problem);
-    block_refused(&mut problem, &pods);
-    problem.name = args.manifests.join(", ");
-    let groups = args.packing_policy == Some(PackingPolicy::NodeGroups);
-    node_groups::apply(&mut problem, &manifests, &catalogue, groups, &mut warnings)?;
-    warnings.extend(
-        planning.skipped.iter().map(|skipped| format!("nodepool {} is left out: {}", skipped.pool, skipped.why)),
-    );
-    warnings.extend(pack::warnings(&problem));
-    warnings.extend(unplanned);
-    Ok(Loaded { problem: Arc::new(problem), load: watch.elapsed(), warnings, passed_over, live: None })
+    Ok(())
 }
 
 fn name(metadata: &ObjectMeta) -> String {
@@ -151,7 +199,7 @@ fn settle_class(pool: &NodePool, catalogue: &RegionCatalogue, input: &mut Planni
 }
 
 /// Every pod of every workload waits for a node; DaemonSets are overhead.
-fn apply_workloads(
+pub(super) fn apply_workloads(
     state: &mut ClusterState,
     manifests: &[Manifest],
     pods: &[Admitted],

@@ -4,27 +4,41 @@ mod admitted;
 mod answer;
 mod census;
 pub mod consolidate;
+mod difference;
 pub mod live;
 mod manifests;
+pub mod needs;
 mod node_groups;
+mod otherwise;
+mod page;
+mod picture;
 mod storage;
 mod table;
 mod unplanned;
+pub mod what_if;
 mod workload;
 
-use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_core::Problem;
 use dovetail_core::pack::{self, Packing};
 use dovetail_core::problem::Policy;
-use dovetail_input::Failure;
+use dovetail_input::{Failure, describe};
 use dovetail_telemetry::stopwatch::Stopwatch;
+use serde_json::Value;
 
-use crate::cli::{PackingPolicy, PlanArgs};
+use crate::cli::{PackingPolicy, PlanArgs, PlanForm};
 use crate::live::escape::{escape, escape_lines};
+use crate::live::{as_json, as_yaml};
+use crate::output::print;
+use crate::progress::ProgressLine;
 use crate::survive;
+use difference::{PlanDifference, WrittenPlan};
+use otherwise::Alternative;
+
+/// Time that packing takes for each pod where there are very many (docs/performance.md).
+const USUAL_TIME_OF_A_POD: Duration = Duration::from_micros(77);
 
 /// A problem as read, and how long that took.
 struct Loaded {
@@ -35,6 +49,15 @@ struct Loaded {
     passed_over: Option<String>,
     /// The live cluster that the plan is for.
     live: Option<live::LiveSummary>,
+    /// The problem without what-ifs that its reader makes, if the plan is to be compared with that.
+    baseline: Option<Arc<Problem>>,
+}
+
+/// Answers beside the plan.
+#[derive(Default)]
+struct Beside {
+    alternatives: Vec<Alternative>,
+    difference: Option<PlanDifference>,
 }
 
 /// Runs the command. [`Failure::Outcome`] when pods stay without a node.
@@ -43,79 +66,140 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     if let mistakes @ [_, ..] = args.live.mistakes().as_slice() {
         return Err(Failure::Input(mistakes.to_vec()));
     }
+    let file = args.what_if.diff.as_deref().filter(|file| !file.is_empty());
+    let written = file.map(WrittenPlan::from_file).transpose()?;
     let mut loaded = match &args.workload {
         Some(file) => workload::load(file)?,
         None if args.live.is_asked() => live::load(args)?,
         None => manifests::load(args)?,
     };
-    if let Some(policy) = args.packing_policy {
-        set_policy(Arc::make_mut(&mut loaded.problem), policy);
-    }
     if args.consolidate {
+        set_policy(&mut loaded.problem, args.packing_policy);
         return consolidate::run(args, loaded);
     }
+    let unchanged = loaded.baseline.take().unwrap_or_else(|| loaded.problem.clone());
+    set_policy(&mut loaded.problem, args.packing_policy);
+    args.what_if.change(&mut loaded.problem)?;
     let solving = Stopwatch::start();
     let max_option_price = args.max_option_price.unwrap_or_default();
     let options = pack::Options { price_per_node: args.price_per_node, max_option_price, ..pack::Options::default() };
-    let packing = survive::solve(&loaded.problem, &options);
+    let pods = loaded.problem.pods.len();
+    let usual = USUAL_TIME_OF_A_POD.saturating_mul(u32::try_from(pods).unwrap_or(u32::MAX));
+    let packing = ProgressLine::during(args.quiet, &format!("packing {pods} pods"), usual, || {
+        survive::solve(&loaded.problem, &options)
+    });
     let times = answer::Times { solve: solving.elapsed(), load: loaded.load, wall: wall.elapsed() };
-    report(args, &loaded, &packing, &times)?;
+    let mut beside = Beside::default();
+    if args.what_if.otherwise || args.what_if.html.is_some() {
+        beside.alternatives = otherwise::alternatives(&loaded.problem, &packing, &options);
+    }
+    if args.what_if.diff.is_some() {
+        let other = match written {
+            Some(written) => (file.unwrap_or_default().to_owned(), written),
+            None => {
+                let packing = survive::solve(&unchanged, &options);
+                ("the plan without what-ifs".to_owned(), as_written(args, &unchanged, &packing)?)
+            }
+        };
+        let own = as_written(args, &loaded.problem, &packing)?;
+        beside.difference = Some(PlanDifference::new(&other.0, &other.1, &own));
+    }
+    report(args, &loaded, &packing, &times, &beside)?;
     if packing.unscheduled.is_empty() { Ok(()) } else { Err(Failure::Outcome) }
 }
 
-fn set_policy(problem: &mut Problem, policy: PackingPolicy) {
+fn set_policy(problem: &mut Arc<Problem>, policy: Option<PackingPolicy>) {
     let policy = match policy {
-        PackingPolicy::Cost => Policy::Cost,
-        PackingPolicy::FewestNodes => Policy::FewestNodes,
-        PackingPolicy::NodeGroups => Policy::NodeGroups,
+        None => return,
+        Some(PackingPolicy::Cost) => Policy::Cost,
+        Some(PackingPolicy::FewestNodes) => Policy::FewestNodes,
+        Some(PackingPolicy::NodeGroups) => Policy::NodeGroups,
     };
-    for pool in &mut problem.node_pools {
+    for pool in &mut Arc::make_mut(problem).node_pools {
         pool.policy = policy;
     }
 }
 
-fn report(args: &PlanArgs, loaded: &Loaded, packing: &Packing, times: &answer::Times) -> Result<(), Failure> {
+fn system(why: serde_json::Error) -> Failure {
+    Failure::System(why.to_string())
+}
+
+/// The answer as `--json` has it.
+fn answer_json(args: &PlanArgs, problem: &Problem, packing: &Packing, times: &answer::Times) -> Result<Value, Failure> {
+    let called = if args.workload.is_some() { answer::file_name } else { answer::pod_name };
+    serde_json::to_value(answer::PlanAnswer::new(problem, packing, times, called)).map_err(system)
+}
+
+/// A packing as a plan that can be compared.
+fn as_written(args: &PlanArgs, problem: &Problem, packing: &Packing) -> Result<WrittenPlan, Failure> {
+    let times = answer::Times { solve: Duration::ZERO, load: Duration::ZERO, wall: Duration::ZERO };
+    WrittenPlan::from_answer(answer_json(args, problem, packing, &times)?).map_err(system)
+}
+
+fn report(
+    args: &PlanArgs,
+    loaded: &Loaded,
+    packing: &Packing,
+    times: &answer::Times,
+    beside: &Beside,
+) -> Result<(), Failure> {
     if let Some(line) = &loaded.passed_over {
         eprintln!("{line}");
     }
-    for warning in &loaded.warnings {
+    let mut warnings = loaded.warnings.clone();
+    warnings.extend(packing.daemons_not_counted.iter().map(|one| one.sentence(&loaded.problem)));
+    for warning in &warnings {
         eprintln!("warning: {}", if loaded.live.is_some() { escape(warning) } else { warning.clone() });
     }
-    for one in &packing.daemons_not_counted {
-        eprintln!("warning: {}", one.sentence(&loaded.problem));
-    }
-    let text = if args.json {
-        let called = if args.workload.is_some() { answer::file_name } else { answer::pod_name };
-        let answer = answer::PlanAnswer::new(&loaded.problem, packing, times, called);
-        let system = |why: serde_json::Error| Failure::System(why.to_string());
-        let mut text = match &loaded.live {
-            None => serde_json::to_string_pretty(&answer).map_err(system)?,
-            Some(live) => {
-                let mut whole = serde_json::to_value(&answer).map_err(system)?;
-                whole["live"] = serde_json::to_value(live).map_err(system)?;
-                serde_json::to_string_pretty(&whole).map_err(system)?
-            }
+    if let Some(file) = &args.what_if.html {
+        let page = page::Page {
+            problem: &loaded.problem,
+            packing,
+            alternatives: &beside.alternatives,
+            difference: beside.difference.as_ref(),
+            live: loaded.live.as_ref(),
+            warnings: &warnings,
         };
-        text.push('\n');
-        text
-    } else {
-        let mut text = table::render(&loaded.problem, packing, args);
-        if let Some(live) = &loaded.live {
-            text.push_str(&live.sentences(packing.total_price));
-            // Names and messages are the cluster's.
-            let lines: Vec<String> = text.lines().map(str::to_owned).collect();
-            text = escape_lines(&lines);
-        }
-        text
+        let written = std::fs::write(file, page.render());
+        written.map_err(|why| Failure::System(format!("--html {file}: {}", describe(&why))))?;
+    }
+    let text = match args.form() {
+        PlanForm::Text | PlanForm::Wide => text(args, loaded, packing, beside),
+        PlanForm::Json => as_json(&whole_answer(args, loaded, packing, times, beside))?,
+        PlanForm::Yaml => as_yaml(&whole_answer(args, loaded, packing, times, beside))?,
     };
     print(&text)
 }
 
-/// Writes the answer to standard output.
-fn print(text: &str) -> Result<(), Failure> {
-    // A reader that has seen enough (`| head`) is no failure of ours.
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::System(why.to_string())),
-        _ => Ok(()),
+fn whole_answer<'a>(
+    args: &PlanArgs,
+    loaded: &'a Loaded,
+    packing: &'a Packing,
+    times: &answer::Times,
+    beside: &'a Beside,
+) -> answer::WholeAnswer<'a> {
+    let called = if args.workload.is_some() { answer::file_name } else { answer::pod_name };
+    let plan = answer::PlanAnswer::new(&loaded.problem, packing, times, called);
+    let alternatives = if args.what_if.otherwise { beside.alternatives.as_slice() } else { &[] };
+    answer::WholeAnswer {
+        plan,
+        live: loaded.live.as_ref(),
+        otherwise: alternatives,
+        difference: beside.difference.as_ref(),
     }
+}
+
+fn text(args: &PlanArgs, loaded: &Loaded, packing: &Packing, beside: &Beside) -> String {
+    let mut text = table::render(&loaded.problem, packing, args);
+    if args.what_if.otherwise {
+        text.push_str(&otherwise::lines(&beside.alternatives));
+    }
+    if let Some(difference) = &beside.difference {
+        text.push_str(&difference.lines());
+    }
+    let Some(live) = &loaded.live else { return text };
+    text.push_str(&live.sentences(packing.total_price));
+    // Names and messages are the cluster's.
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    escape_lines(&lines)
 }

@@ -9,18 +9,21 @@ use dovetail_core::resources::{CPU, MEMORY};
 use dovetail_core::{MaxOptionPrice, Policy, Problem, Requirements};
 
 use super::answer::{paid_for, pod_name, type_name, waiting};
-use crate::cli::PlanArgs;
+use super::live::HOURS_OF_A_MONTH;
+use crate::cli::{PlanArgs, PlanForm};
 
 /// Most options that a line names; the rest is counted.
-const OPTIONS_NAMED: usize = 5;
+pub const OPTIONS_NAMED: usize = 5;
 /// Most pods with the same reason that a line names; the rest is counted.
 const PODS_NAMED: usize = 5;
 
 /// The whole answer as text. It holds no times, so that equal input gives equal bytes.
 pub fn render(problem: &Problem, packing: &Packing, args: &PlanArgs) -> String {
     let mut text = String::new();
+    let wide = args.form() == PlanForm::Wide;
+    let (most_options, most_pods) = if wide { (usize::MAX, usize::MAX) } else { (OPTIONS_NAMED, PODS_NAMED) };
     if !packing.claims.is_empty() {
-        let _ = writeln!(text, "{}\n", nodes(problem, packing));
+        let _ = writeln!(text, "{}\n", nodes(problem, packing, most_options));
     }
     let on_existing: usize = packing.on_existing.iter().map(|(_, pods)| pods.len()).sum();
     if on_existing > 0 {
@@ -31,9 +34,10 @@ pub fn render(problem: &Problem, packing: &Packing, args: &PlanArgs) -> String {
     let price: f64 = packing.claims.iter().map(|claim| claim.price).fold(0.0, |sum, price| sum + price);
     let _ = writeln!(
         text,
-        "{placed} of {waiting} pods placed on {} new node{}, ${price:.4} an hour",
+        "{placed} of {waiting} pods placed on {} new node{}, ${price:.4} an hour, ${:.0} a month",
         packing.claims.len(),
         if packing.claims.len() == 1 { "" } else { "s" },
+        price * HOURS_OF_A_MONTH,
     );
     if let Some(paid) = paid_for(problem, packing) {
         let _ = writeln!(text, "nodes in capacity reservations are paid for: ${paid:.4} an hour on demand");
@@ -47,7 +51,7 @@ pub fn render(problem: &Problem, packing: &Packing, args: &PlanArgs) -> String {
         );
     }
     too_dear(&mut text, problem, packing, args.max_option_price.unwrap_or_default());
-    pending(&mut text, problem, packing);
+    pending(&mut text, problem, packing, most_pods);
     text
 }
 
@@ -69,7 +73,7 @@ fn too_dear(text: &mut String, problem: &Problem, packing: &Packing, ceiling: Ma
     }
 }
 
-fn nodes(problem: &Problem, packing: &Packing) -> Table {
+fn nodes(problem: &Problem, packing: &Packing, most_options: usize) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header([
@@ -89,7 +93,7 @@ fn nodes(problem: &Problem, packing: &Packing) -> Table {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    for (row, count) in rows(problem, packing) {
+    for (row, count) in rows(problem, packing, most_options) {
         let mut cells = vec![count.to_string()];
         cells.extend(row);
         table.add_row(cells);
@@ -98,10 +102,10 @@ fn nodes(problem: &Problem, packing: &Packing) -> Table {
 }
 
 /// Equal nodes are one row with a count, in the order in which they were planned.
-fn rows(problem: &Problem, packing: &Packing) -> Vec<(Vec<String>, usize)> {
+pub fn rows(problem: &Problem, packing: &Packing, most_options: usize) -> Vec<(Vec<String>, usize)> {
     let mut rows: Vec<(Vec<String>, usize)> = Vec::new();
     for claim in &packing.claims {
-        let row = row(problem, claim);
+        let row = row(problem, claim, most_options);
         match rows.iter_mut().find(|(known, _)| *known == row) {
             Some((_, count)) => *count += 1,
             None => rows.push((row, 1)),
@@ -110,7 +114,7 @@ fn rows(problem: &Problem, packing: &Packing) -> Vec<(Vec<String>, usize)> {
     rows
 }
 
-fn row(problem: &Problem, claim: &PlannedClaim) -> Vec<String> {
+fn row(problem: &Problem, claim: &PlannedClaim, most_options: usize) -> Vec<String> {
     let requests = &claim.requests;
     vec![
         problem.node_pools[claim.pool].name.clone(),
@@ -121,7 +125,7 @@ fn row(problem: &Problem, claim: &PlannedClaim) -> Vec<String> {
         format!("{:.2}", requests.get(CPU) as f64 / 1000.0),
         format!("{:.2}Gi", requests.get(MEMORY) as f64 / f64::from(1 << 30)),
         format!("{:.4}", claim.price),
-        options(problem, claim),
+        options(problem, claim, most_options),
     ]
 }
 
@@ -138,25 +142,25 @@ fn values(claim: &PlannedClaim, key: &str, cheapest: &str) -> String {
     names.join(",")
 }
 
-fn options(problem: &Problem, claim: &PlannedClaim) -> String {
+fn options(problem: &Problem, claim: &PlannedClaim, most: usize) -> String {
     let names = claim.options.iter().map(|option| &*problem.instance_types[option.instance_type].name);
-    let mut text = names.take(OPTIONS_NAMED).collect::<Vec<_>>().join(", ");
-    if claim.options.len() > OPTIONS_NAMED {
-        let _ = write!(text, " and {} other(s)", claim.options.len() - OPTIONS_NAMED);
+    let mut text = names.take(most).collect::<Vec<_>>().join(", ");
+    if claim.options.len() > most {
+        let _ = write!(text, " and {} other(s)", claim.options.len() - most);
     }
     text
 }
 
 /// The pods left over, those with the same reason together.
-fn pending(text: &mut String, problem: &Problem, packing: &Packing) {
+fn pending(text: &mut String, problem: &Problem, packing: &Packing, most: usize) {
     let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (pod, reason) in &packing.unscheduled {
         by_reason.entry(reason.to_string()).or_default().push(pod_name(problem, *pod));
     }
     for (reason, mut pods) in by_reason {
         pods.sort_unstable();
-        let more = pods.len().saturating_sub(PODS_NAMED);
-        pods.truncate(PODS_NAMED);
+        let more = pods.len().saturating_sub(most);
+        pods.truncate(most);
         let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
         let _ = writeln!(text, "pending: {}{rest}: {reason}", pods.join(", "));
     }

@@ -64,7 +64,7 @@ async fn live(
         true => speed::start(args.speed),
         false => Arc::new(RealClock::new()),
     };
-    let screen = Arc::new(Screen::new(args.log_format));
+    let screen = Arc::new(Screen::new(args.log_format, args.quiet));
     let control_plane = ControlPlanePods::new(args);
     let watcher = watcher(screen.clone(), &control_plane, clock.clone());
     // No events are kept: a sandbox may run for days.

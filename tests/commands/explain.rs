@@ -30,7 +30,7 @@ fn what_cannot_be_explained_is_refused_before_any_request() {
     refused(&["explain", "pod", "..%2fsecrets"], 2, &["is no name of an object"]);
     refused(&["explain", "node", "n", "-n", "default"], 2, &["--namespace: a node has none"]);
     refused(&["explain", "pod", "a\u{1b}[31m"], 2, &["a\\u{1b}[31m: is no name"]);
-    refused(&["explain", "pod", "a", "-o", "yaml"], 2, &["invalid value 'yaml'", "text, json"]);
+    refused(&["explain", "pod", "a", "-o", "wide"], 2, &["invalid value 'wide'", "text, json, yaml"]);
     refused(&["explain", "pod", "a", "--json", "-o", "json"], 2, &["cannot be used with"]);
 }
 
@@ -59,9 +59,9 @@ fn as_a_plugin_it_is_called_kubectl_dovetail() {
 #[test]
 fn what_if_without_a_cluster_or_with_a_bad_workload_is_refused() {
     let plan = |args: &[&str]| explain(env!("CARGO_BIN_EXE_dovetail"), &[&["plan"], args].concat());
-    let output = plan(&["-f", "deploy/examples/spot.yaml", "--without-spot"]);
+    let output = plan(&["-f", "deploy/examples/spot.yaml", "--scale", "deployment/web=3"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).starts_with("--without-spot: is for a live cluster"), "{}", stderr(&output));
+    assert!(stderr(&output).starts_with("--scale: is for a live cluster"), "{}", stderr(&output));
     let output = plan(&["--live", "--scale", "job/x=1"]);
     assert!(output.status.code() == Some(2) && stderr(&output).contains("deployment/NAME=N"), "{}", stderr(&output));
     let output = plan(&["--live", "-f", "deploy/examples/spot.yaml"]);

@@ -9,6 +9,7 @@ mod doctor;
 mod explain;
 mod kubectl;
 mod moto;
+mod record;
 mod run;
 mod sandbox;
 mod stub;

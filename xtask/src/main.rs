@@ -40,6 +40,7 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
         "proof",
         "the full figure of something: `proof seeds [FIRST..LAST]` plays random scenarios, 1..100000 unless given: hours; \
          `proof properties [FIRST..LAST]` draws other cases for the core's property tests; \
+         `proof lines [LINES]` tries 10,000 random command lines and files that are cut short; \
          `proof load` packs 400, then 5,000 pods on the real parts; \
          `proof handover [ROUNDS]` ends leaders in mid-burst on the real parts, 5 rounds of each kind unless given; \
          `proof scale-in` takes half of 400 pods away, and drains 100 nodes at once, on the real parts; \

@@ -211,6 +211,11 @@ pub fn proof() -> Result<(), String> {
         }
         Some("policies") => proof_policies(),
         Some("properties") => proof_properties(&std::env::args().nth(3).unwrap_or_else(|| "2..20".to_owned())),
+        Some("lines") => {
+            let lines = std::env::args().nth(3).unwrap_or_else(|| "10000".to_owned());
+            let tests = ["test", "--release", "--workspace", "--test", "commands", "--", "random_lines", "--nocapture"];
+            run_with("lines", &cargo_program(), &tests, &[("LINES", &lines)])
+        }
         Some("tracing") => {
             let rounds = std::env::args().nth(3).unwrap_or_else(|| "5".to_owned());
             binary()?;
@@ -235,7 +240,7 @@ pub fn proof() -> Result<(), String> {
             run("handover", "python3", &["tests/real/handover.py", &rounds])
         }
         other => Err(format!(
-            "there is no proof {:?} (there are: adoption, console, day, drift, handover, hostile, load, metrics, model, policies, posts, properties, scale-in, seeds, \
+            "there is no proof {:?} (there are: adoption, console, day, drift, handover, hostile, lines, load, metrics, model, policies, posts, properties, scale-in, seeds, \
              shadow, tracing, webhook)",
             other.unwrap_or_default()
         )),

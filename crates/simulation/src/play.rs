@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_api::manifest::Manifest;
@@ -20,15 +21,18 @@ use dovetail_telemetry::{self as telemetry, Spans};
 use serde_json::json;
 use tokio::task::LocalSet;
 
+use crate::record::{RecordKeeper, Series};
 use crate::report::{self, Report};
 use crate::scenario::check::{self, Checked};
 use crate::scenario::idle::idle_settings;
 use crate::scenario::steps::Timed;
 use crate::scenario::{self, Scenario, names};
-use crate::world::{Broken, Watcher, World, WorldConfig, forget_rules, virtual_clock};
+use crate::world::{Action, Broken, Watcher, World, WorldConfig, forget_rules, virtual_clock};
 
 /// Time between two looks at the replicas' state, where metrics are wanted.
 const WATCH: Duration = Duration::from_secs(10);
+/// Time between two looks for a record.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 /// Outputs that are wanted beside the report.
 #[derive(Clone, Copy, Default)]
@@ -58,11 +62,22 @@ pub struct PlayOptions {
     pub traces: Option<String>,
     /// Hears log events as they happen.
     pub watcher: Option<Watcher>,
+    /// File for the record of the run ([`crate::record`]).
+    pub record: Option<String>,
+    /// Time between two looks at the world; half a minute where a record is wanted, and no looks otherwise.
+    pub look_every: Option<Duration>,
+    /// Hears how far the run is.
+    pub progress: Option<Progress>,
 }
+
+/// Hears how far a run is: virtual time since its beginning, and its end.
+pub type Progress = Arc<dyn Fn(Duration, Duration) + Send + Sync>;
 
 /// The outcome of a scenario that was played.
 pub struct Played {
     pub report: Report,
+    /// The world as it was seen, if it was looked at.
+    pub series: Series,
     /// The metrics that were written, where they are wanted.
     pub metrics: Option<MetricsWritten>,
 }
@@ -117,8 +132,12 @@ pub fn play_file(path: &Path, options: &PlayOptions) -> Result<Played, Failure> 
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
+    let every = options.look_every.or(options.record.is_some().then_some(LOOK_EVERY));
+    let keeper = every.map(|every| RecordKeeper::new(path, every, options.record.as_deref(), scenario.seed));
     let run = Run {
         path,
+        keeper: keeper.transpose()?,
+        progress: options.progress.as_ref(),
         watcher: options.watcher.as_ref(),
         scenario: &scenario,
         checked: &checked,
@@ -126,13 +145,13 @@ pub fn play_file(path: &Path, options: &PlayOptions) -> Result<Played, Failure> 
         first: &first,
         broken: options.broken,
     };
-    let report = LocalSet::new().block_on(&runtime, run.play(events, seen))?;
+    let (report, series) = LocalSet::new().block_on(&runtime, run.play(events, seen))?;
     let metrics = metrics.map(|(file, metrics)| write_metrics(file, &metrics)).transpose()?;
     if let Some((mut file, spans)) = traces {
         let written = writeln!(file, "{}", spans.document());
         written.map_err(|why| Failure::System(format!("--traces: {why}")))?;
     }
-    Ok(Played { report, metrics })
+    Ok(Played { report, series, metrics })
 }
 
 fn write_metrics(mut file: File, metrics: &Metrics) -> Result<MetricsWritten, Failure> {
@@ -162,6 +181,8 @@ impl Reader<'_> {
 
 struct Run<'a> {
     path: &'a str,
+    keeper: Option<RecordKeeper>,
+    progress: Option<&'a Progress>,
     watcher: Option<&'a Watcher>,
     scenario: &'a Scenario,
     checked: &'a Checked,
@@ -189,7 +210,7 @@ async fn note_translated(world: Rc<World>) {
 const NOTE_AGAIN: Duration = Duration::from_millis(100);
 
 impl Run<'_> {
-    async fn play(&self, events: Option<File>, seen: Seen<'_>) -> Result<Report, Failure> {
+    async fn play(&self, events: Option<File>, seen: Seen<'_>) -> Result<(Report, Series), Failure> {
         let mut world = self.world(events)?;
         if let Some(spans) = seen.spans {
             world.timeline.trace_to(spans.clone());
@@ -208,8 +229,10 @@ impl Run<'_> {
             tokio::task::spawn_local(note_translated(world.clone()));
         }
         let started = tokio::time::Instant::now();
+        self.look_on(&world, started);
         for Timed { at, action, step } in &self.checked.steps {
             tokio::time::sleep_until(started + *at).await;
+            self.record_step(*at, action, *step)?;
             let done = world.act(action, &|files| self.reader.read_files(files));
             done.map_err(|why| self.refused(*step, why))?;
             if matches!(action, crate::world::Action::Apply { .. }) {
@@ -220,7 +243,36 @@ impl Run<'_> {
         let report = report::build_report(&world);
         world.log.append("end", &Caller::named("simulation"), [("violations", json!(report.violations()))]);
         world.log.flush().map_err(|why| Failure::System(format!("--events: {why}")))?;
-        Ok(report)
+        let series = self.keeper.as_ref().map(|keeper| keeper.end(&world, started.elapsed())).transpose()?;
+        Ok((report, series.unwrap_or_default()))
+    }
+
+    /// Starts what looks at the world: for the record, and for who waits for the end.
+    fn look_on(&self, world: &Rc<World>, started: tokio::time::Instant) {
+        if let Some(keeper) = &self.keeper {
+            keeper.applied(Duration::ZERO, self.first);
+            tokio::task::spawn_local(keeper.clone().look_on(world.clone(), started));
+        }
+        if let Some(progress) = self.progress.cloned() {
+            let until = self.checked.until;
+            tokio::task::spawn_local(async move {
+                loop {
+                    progress(started.elapsed(), until);
+                    tokio::time::sleep(WATCH).await;
+                }
+            });
+        }
+    }
+
+    fn record_step(&self, at: Duration, action: &Action, step: usize) -> Result<(), Failure> {
+        let Some(keeper) = &self.keeper else { return Ok(()) };
+        match action {
+            Action::Apply { files } => keeper.applied(at, &self.reader.read_files(files)?),
+            // The step of a restored state is written when that is put back.
+            Action::Snapshot => {}
+            _ => keeper.stepped(at, step),
+        }
+        Ok(())
     }
 
     /// A refusal of the world, with the place of the step that it refused.

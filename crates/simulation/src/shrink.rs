@@ -47,7 +47,8 @@ fn wrong(report: &Report) -> BTreeSet<&'static str> {
 /// # Errors
 /// It cannot be read, played or written.
 pub fn shrink(path: &Path, options: &PlayOptions) -> Result<Option<Shrunk>, Failure> {
-    let options = PlayOptions { events: None, metrics: None, traces: None, ..options.clone() };
+    let options =
+        PlayOptions { events: None, metrics: None, traces: None, record: None, progress: None, ..options.clone() };
     let name = path.display().to_string();
     let text = read_text(&name)?;
     let whole: Value =

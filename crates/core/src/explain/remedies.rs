@@ -3,7 +3,7 @@
 use crate::disruption::pools::{EMPTY_ONLY, NEVER};
 
 /// Beginnings or parts of reasons, and what to set. The first that is found counts.
-const REMEDIES: [(&str, &str); 23] = [
+pub(super) const REMEDIES: [(&str, &str); 24] = [
     (NEVER, "set spec.disruption.consolidateAfter of the NodePool to a duration, such as 1m"),
     (EMPTY_ONLY, "set spec.disruption.consolidationPolicy of the NodePool to WhenEmptyOrUnderutilized"),
     ("ttlSecondsAfterEmpty of provisioner", "set consolidation.enabled in place of ttlSecondsAfterEmpty"),
@@ -24,7 +24,8 @@ const REMEDIES: [(&str, &str); 23] = [
         "nothing: its pods need it; lower their requests or loosen their rules if they should not",
     ),
     ("is not worth the move of so many pods", "nothing, or lower CONSOLIDATION_LEAST_SAVING"),
-    ("SpotToSpotConsolidation is off", "set the feature gate SpotToSpotConsolidation=true"),
+    ("SpotToSpotConsolidation", "set the feature gate SpotToSpotConsolidation=true"),
+    ("ManyToManyConsolidation", "set the feature gate ManyToManyConsolidation=true"),
     ("consolidationPolicy Balanced", "set spec.disruption.consolidationPolicy to WhenEmptyOrUnderutilized"),
     ("cannot be replaced by a cheaper node", "nothing, or allow cheaper instance types in the NodePool"),
     ("has no label", "let the kubelet keep the labels of the Node"),

@@ -1,6 +1,8 @@
 //! Every rule that keeps a pod off a pool, with the change that ends it; every reason that keeps a node; claims and pools.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod book;
+
 use std::sync::Arc;
 use std::time::Duration;
 

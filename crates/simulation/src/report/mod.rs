@@ -65,6 +65,21 @@ impl Report {
         self.pods.pending.keys().all(|name| self.pods.limited.contains(name)) && self.invariants.violations.is_empty()
     }
 
+    /// Length of the run.
+    pub fn virtual_seconds(&self) -> f64 {
+        self.virtual_seconds
+    }
+
+    /// Dollars over the run.
+    pub fn cost_total(&self) -> f64 {
+        self.cost_total
+    }
+
+    /// Number of pods that were evicted.
+    pub fn evicted(&self) -> usize {
+        self.downtime.evicted
+    }
+
     pub fn launched(&self) -> usize {
         self.launched
     }
