@@ -9,6 +9,8 @@ use dovetail_core::{NodeSelectorRequirement, Problem, Resources};
 use dovetail_telemetry::stopwatch::peak_rss_kib;
 use serde::Serialize;
 
+use super::static_pools::StaticPoolPlan;
+
 /// Times that the command took.
 pub struct Times {
     /// Time from the problem as deserialised to the finished packing.
@@ -41,6 +43,9 @@ pub struct PlanAnswer<'a> {
     node_claims: Vec<Claim<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     existing_nodes: Vec<Filled<'a>>,
+    /// Static pools, where their feature gate is open.
+    #[serde(skip_serializing_if = "<[StaticPoolPlan]>::is_empty")]
+    pub(super) static_pools: &'a [StaticPoolPlan],
 }
 
 /// An existing node and the pods planned on it.
@@ -116,6 +121,7 @@ impl<'a> PlanAnswer<'a> {
                 .iter()
                 .map(|(node, pods)| Filled::new(problem, *node, pods, called))
                 .collect(),
+            static_pools: &[],
         }
     }
 }

@@ -24,7 +24,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 
 use super::admitted::{self, Admitted, PlanAdmission};
-use super::{Loaded, node_groups, storage, unplanned};
+use super::{Loaded, node_groups, static_pools, storage, unplanned};
 use crate::cli::{PackingPolicy, PlanArgs};
 
 /// Zones in which the imagined cluster has subnets.
@@ -63,7 +63,9 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     for pool in &objects.node_pools {
         settle_class(pool, &catalogue, &mut input, &mut warnings);
         warnings.extend(misspelt("nodepool", &pool.metadata, own::of_pool(pool)));
-        let idle = unimplemented::sentence(&unimplemented::limits_of_nothing(pool));
+        let idle = unimplemented::sentence(
+            &[unimplemented::of_static_pool(pool), unimplemented::limits_of_nothing(pool)].concat(),
+        );
         warnings.extend(idle.map(|idle| format!("nodepool {}: {idle}", name(&pool.metadata))));
         let unread = validity::budgets(pool).into_iter();
         warnings
@@ -80,16 +82,27 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     apply_workloads(&mut state, &manifests, &pods, &refused)?;
     let planning = state.snapshot().planning(&input);
     let mut problem = Arc::unwrap_or_clone(planning.problem);
+    let groups = args.packing_policy == Some(PackingPolicy::NodeGroups);
+    let holds_replicas = static_pools::is_gate_open(args.feature_gates.as_deref())? && !groups;
+    let static_pools = match holds_replicas {
+        true => static_pools::add(&mut problem, &state.snapshot(), &input, &super::options(args)),
+        false => Vec::new(),
+    };
     block_refused(&mut problem, &pods);
     problem.name = args.manifests.join(", ");
-    let groups = args.packing_policy == Some(PackingPolicy::NodeGroups);
     node_groups::apply(&mut problem, &manifests, &catalogue, groups, &mut warnings)?;
+    let is_planned =
+        |pool: &str| objects.node_pools.iter().any(|one| name(&one.metadata) == pool && one.spec.replicas.is_some());
     warnings.extend(
-        planning.skipped.iter().map(|skipped| format!("nodepool {} is left out: {}", skipped.pool, skipped.why)),
+        planning
+            .skipped
+            .iter()
+            .filter(|one| !(holds_replicas && is_planned(&one.pool)))
+            .map(|skipped| format!("nodepool {} is left out: {}", skipped.pool, skipped.why)),
     );
     warnings.extend(pack::warnings(&problem));
     warnings.extend(unplanned);
-    Ok(Loaded { problem: Arc::new(problem), load: watch.elapsed(), warnings, passed_over, live: None })
+    Ok(Loaded { problem: Arc::new(problem), load: watch.elapsed(), warnings, passed_over, live: None, static_pools })
 }
 
 fn name(metadata: &ObjectMeta) -> String {

@@ -7,6 +7,7 @@ pub mod consolidate;
 pub mod live;
 mod manifests;
 mod node_groups;
+mod static_pools;
 mod storage;
 mod table;
 mod unplanned;
@@ -35,6 +36,8 @@ struct Loaded {
     passed_over: Option<String>,
     /// The live cluster that the plan is for.
     live: Option<live::LiveSummary>,
+    /// Static pools, where their feature gate is open.
+    static_pools: Vec<static_pools::StaticPoolPlan>,
 }
 
 /// Runs the command. [`Failure::Outcome`] when pods stay without a node.
@@ -55,12 +58,16 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
         return consolidate::run(args, loaded);
     }
     let solving = Stopwatch::start();
-    let max_option_price = args.max_option_price.unwrap_or_default();
-    let options = pack::Options { price_per_node: args.price_per_node, max_option_price, ..pack::Options::default() };
+    let options = options(args);
     let packing = survive::solve(&loaded.problem, &options);
     let times = answer::Times { solve: solving.elapsed(), load: loaded.load, wall: wall.elapsed() };
     report(args, &loaded, &packing, &times)?;
     if packing.unscheduled.is_empty() { Ok(()) } else { Err(Failure::Outcome) }
+}
+
+fn options(args: &PlanArgs) -> pack::Options {
+    let max_option_price = args.max_option_price.unwrap_or_default();
+    pack::Options { price_per_node: args.price_per_node, max_option_price, ..pack::Options::default() }
 }
 
 fn set_policy(problem: &mut Problem, policy: PackingPolicy) {
@@ -86,7 +93,8 @@ fn report(args: &PlanArgs, loaded: &Loaded, packing: &Packing, times: &answer::T
     }
     let text = if args.json {
         let called = if args.workload.is_some() { answer::file_name } else { answer::pod_name };
-        let answer = answer::PlanAnswer::new(&loaded.problem, packing, times, called);
+        let mut answer = answer::PlanAnswer::new(&loaded.problem, packing, times, called);
+        answer.static_pools = &loaded.static_pools;
         let system = |why: serde_json::Error| Failure::System(why.to_string());
         let mut text = match &loaded.live {
             None => serde_json::to_string_pretty(&answer).map_err(system)?,
@@ -100,6 +108,7 @@ fn report(args: &PlanArgs, loaded: &Loaded, packing: &Packing, times: &answer::T
         text
     } else {
         let mut text = table::render(&loaded.problem, packing, args);
+        text.push_str(&static_pools::lines(&loaded.static_pools));
         if let Some(live) = &loaded.live {
             text.push_str(&live.sentences(packing.total_price));
             // Names and messages are the cluster's.

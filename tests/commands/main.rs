@@ -21,3 +21,4 @@ mod plan;
 mod readme;
 mod settings;
 mod shadow;
+mod static_pools;
