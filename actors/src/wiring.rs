@@ -12,7 +12,8 @@
 //! | `cluster_watcher` | `NodeChanged`, `NodeGone` | `registrar`, `terminator` |
 //! | `cluster_watcher` | `PoolChanged`, `ClassChanged`, `CannotUse` | `node_class` |
 //! | `cluster_watcher` (room, places taken, leaving nodes), `catalogue` | `WorldChanged` | `packer` |
-//! | `cluster_watcher` | `ClusterChanged`, `NodeUnused` | `disruptor` |
+//! | `cluster_watcher` | `ClusterChanged` | `disruptor`, `static_pools` |
+//! | `cluster_watcher` | `NodeUnused` | `disruptor` |
 //! | `batcher` | `Batch` | `packer` |
 //! | `packer` | `PlanClaims` | `cluster_watcher` |
 //! | `packer` | `LaunchClaims` | `launcher` |
@@ -33,17 +34,18 @@
 //! | `interruption` | `Interrupted` | `terminator` |
 //! | `interruption` | `MarkDeleting` | `cluster_watcher` |
 //! | `terminator` | `Roll` | `cluster_watcher` |
-//! | `disruptor`, `janitor`, `interruption` (failed status checks), `terminator` (what is interrupted) | `Remove` | `terminator` |
-//! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `disruptor`, `control_plane` | `Wrote` | `cluster_watcher` |
+//! | `disruptor`, `static_pools`, `janitor`, `interruption` (failed status checks), `terminator` (what is interrupted) | `Remove` | `terminator` |
+//! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `control_plane` | `Wrote` | `cluster_watcher` |
 //! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `translator`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |
-//! | `packer`, `disruptor`, `launcher` | `TakeObserved` | `cluster_watcher` |
-//! | `packer`, `disruptor`, `launcher`, `replica` | `InstanceTypesFor` | `catalogue` |
-//! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `janitor`, `translator` | `Record` | `recorder` |
+//! | `packer`, `disruptor`, `launcher`, `static_pools` | `TakeObserved` | `cluster_watcher` |
+//! | `packer`, `disruptor`, `launcher`, `static_pools`, `replica` | `InstanceTypesFor` | `catalogue` |
+//! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `janitor`, `translator` | `Record` | `recorder` |
 //! | `control_plane` (claims that the watches do not show) | `NotRead`, `TellNotSynced` | `cluster_watcher` |
 //! | `disruptor` | `MarkDeleting` | `cluster_watcher` |
 //! | `janitor` | `InstancesSeen` | `disruptor` |
-//! | `disruptor` | `HoldClaims`, `PlanClaims` | `cluster_watcher` |
-//! | `disruptor` | `LaunchClaims` | `launcher` |
+//! | `disruptor` | `HoldClaims` | `cluster_watcher` |
+//! | `disruptor`, `static_pools` | `PlanClaims` | `cluster_watcher` |
+//! | `disruptor`, `static_pools` | `LaunchClaims` | `launcher` |
 //! | `leader` | `Elected`, `Deposed` | `control_plane` |
 //! | `control_plane` | `Attach`, `Detach`, `Forget` | `cluster_watcher` |
 //! | `control_plane` | `AttachPods`, `Detach` | `pod_watcher` |
@@ -51,7 +53,9 @@
 //! | `replica` | `WatchLeader` | `control_plane` |
 //! | `replica` | `ReleaseLease` | `leader`, `control_plane` |
 //! | `replica` | `ObserveReplica` | `control_plane` |
-//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `translator`, `recorder`, `leader`, `webhook` |
+//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `translator`, `recorder`, `leader`, `webhook`, `static_pools` |
+
+mod observed;
 
 use std::sync::Arc;
 
@@ -73,13 +77,14 @@ use crate::interruption::{Interruption, InterruptionLinks};
 use crate::janitor::{Janitor, JanitorLinks};
 use crate::kube::calls::Calls;
 use crate::launcher::{Launcher, LauncherLinks};
-use crate::messages::{Attach, AttachPods, CatalogueAttach, Detach, Forget, Observe};
+use crate::messages::{Attach, AttachPods, CatalogueAttach, Detach, Forget};
 use crate::node_class::NodeClassActor;
 use crate::owner::{Owner, OwnerLinks};
 use crate::packer::{Packer, PackerLinks};
 use crate::pod_watcher::PodWatcher;
 use crate::recorder::Recorder;
 use crate::registrar::{Registrar, RegistrarLinks};
+use crate::static_pools::{StaticPools, StaticPoolsLinks};
 use crate::terminator::{Terminator, TerminatorLinks};
 use crate::translator::Translator;
 use crate::webhook::Webhook;
@@ -138,6 +143,8 @@ pub struct Leading {
     pub owner: Addr<Owner>,
     /// Translation of the alpha kinds to v1.
     pub translator: Addr<Translator>,
+    /// Nodes of static pools, where the gate StaticCapacity is open.
+    pub static_pools: Option<Addr<StaticPools>>,
 }
 
 fn begin<A: Actor<Context = Context<A>>>(make: impl FnOnce(&mut Context<A>) -> A) -> Addr<A> {
@@ -177,7 +184,12 @@ pub fn start_leading(env: &Env, means: &ActorParts, warm: &Warm, leader_term: &L
     let packer = begin(|_| Packer::new(env, term.packer(&launcher, &registrar), means.solver.clone()));
     let terminator = begin(|_| Terminator::new(env, term.terminator(&owner)));
     let disruptor = begin(|_| Disruptor::new(env, term.disruptor(&terminator, &launcher), means.solver.clone()));
+    let holds_replicas = env.settings.static_capacity();
     let leading = Leading {
+        static_pools: holds_replicas.then(|| {
+            let links = term.static_pools(&launcher, &terminator);
+            begin(|_| StaticPools::new(env, links, means.solver.clone()))
+        }),
         owner: owner_ctx.run(Owner::new(env, term.owner(&registrar, &terminator))),
         interruption: begin(|_| Interruption::new(env, term.interruption(&packer, &terminator))),
         janitor: begin(|_| Janitor::new(env, term.janitor(&disruptor, &terminator))),
@@ -289,6 +301,17 @@ impl TermParts<'_> {
         }
     }
 
+    fn static_pools(&self, launcher: &Addr<Launcher>, terminator: &Addr<Terminator>) -> StaticPoolsLinks {
+        StaticPoolsLinks {
+            cluster: self.warm.cluster_watcher.clone().into(),
+            catalogue: self.warm.catalogue.clone().into(),
+            launcher: launcher.clone().into(),
+            terminator: terminator.clone().into(),
+            recorder: self.warm.recorder.clone().into(),
+            calls: self.calls("static_pools"),
+        }
+    }
+
     fn janitor(&self, disruptor: &Addr<Disruptor>, terminator: &Addr<Terminator>) -> JanitorLinks {
         JanitorLinks {
             disruptor: disruptor.clone().into(),
@@ -315,6 +338,7 @@ impl TermParts<'_> {
 fn attach(warm: &Warm, leading: &Leading) {
     let Leading { batcher, packer, launcher, registrar, node_class, terminator, janitor, disruptor, owner, .. } =
         leading.clone();
+    let static_pools = leading.static_pools.clone().map(Addr::recipient);
     warm.catalogue.do_send(CatalogueAttach(packer.clone().recipient()));
     warm.cluster_watcher.do_send(Attach {
         claims: vec![
@@ -336,7 +360,7 @@ fn attach(warm: &Warm, leading: &Leading) {
         classes: node_class.clone().recipient(),
         unusable: node_class.recipient(),
         world: packer.recipient(),
-        disruption: disruptor.clone().recipient(),
+        disruption: [disruptor.clone().recipient()].into_iter().chain(static_pools).collect(),
         unused: disruptor.recipient(),
     });
     warm.pod_watcher.do_send(AttachPods {
@@ -352,37 +376,4 @@ pub fn detach(warm: &Warm) {
     warm.cluster_watcher.do_send(Detach);
     warm.cluster_watcher.do_send(Forget);
     warm.catalogue.do_send(Detach);
-}
-
-impl Warm {
-    /// Actors that answer [`Observe`], by name.
-    pub fn observed(&self) -> Vec<(&'static str, Recipient<Observe>)> {
-        let webhook = self.webhook.clone().map(|webhook| ("webhook", webhook.recipient()));
-        let always = [
-            ("pod_watcher", self.pod_watcher.clone().recipient()),
-            ("cluster_watcher", self.cluster_watcher.clone().recipient()),
-            ("catalogue", self.catalogue.clone().recipient()),
-            ("recorder", self.recorder.clone().recipient()),
-        ];
-        always.into_iter().chain(webhook).collect()
-    }
-}
-
-impl Leading {
-    /// Actors that answer [`Observe`], by name.
-    pub fn observed(&self) -> Vec<(&'static str, Recipient<Observe>)> {
-        vec![
-            ("batcher", self.batcher.clone().recipient()),
-            ("packer", self.packer.clone().recipient()),
-            ("launcher", self.launcher.clone().recipient()),
-            ("registrar", self.registrar.clone().recipient()),
-            ("node_class", self.node_class.clone().recipient()),
-            ("terminator", self.terminator.clone().recipient()),
-            ("interruption", self.interruption.clone().recipient()),
-            ("disruptor", self.disruptor.clone().recipient()),
-            ("janitor", self.janitor.clone().recipient()),
-            ("owner", self.owner.clone().recipient()),
-            ("translator", self.translator.clone().recipient()),
-        ]
-    }
 }

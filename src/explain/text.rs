@@ -181,6 +181,9 @@ impl Lines {
         self.say(0, format!("NodePool {}", answer.pool));
         self.field("class", &answer.node_class);
         self.field("nodes", &format!("{}, and {} coming; ${:.4} an hour", answer.nodes, answer.coming, answer.price));
+        if let Some(replicas) = &answer.replicas {
+            self.field("replicas", &replicas.sentence);
+        }
         match (&answer.left_out, &answer.launches, &answer.launches_nothing) {
             (Some(why), ..) => self.field("launches", &format!("nothing: it is left out: {why}")),
             (None, Some(place), _) => self.field("launches", &format!("for a small pod {}", place.sentence())),

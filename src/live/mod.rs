@@ -117,6 +117,7 @@ pub async fn read_cluster(args: &ClusterArgs) -> Result<LiveCluster, Failure> {
     let snapshot = state.snapshot();
     let offers = offers::read_offers(&connection, args, &settings, &snapshot, &mut missing).await?;
     let planning = PlanningInput {
+        of_static: false,
         instance_types: offers.by_class,
         preferences: settings.preferences,
         min_values: settings.min_values,
@@ -170,6 +171,9 @@ impl LiveCluster {
             reserved_capacity: self.settings.reserved_capacity(),
             drift_off: !self.settings.drift(),
             legacy_repair: self.settings.churn.legacy_node_repair,
+            static_capacity: self.settings.static_capacity(),
+            terminate_first_drift: self.settings.terminate_first_drift(),
+            terminate_first_repair: self.settings.terminate_first_repair(),
         }
     }
 }

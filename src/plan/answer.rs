@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::difference::PlanDifference;
 use super::live::LiveSummary;
 use super::otherwise::Alternative;
+use super::static_pools::StaticPoolPlan;
 
 /// Times that the command took.
 pub struct Times {
@@ -45,6 +46,9 @@ pub struct PlanAnswer<'a> {
     node_claims: Vec<Claim<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     existing_nodes: Vec<Filled<'a>>,
+    /// Static pools, where their feature gate is open.
+    #[serde(skip_serializing_if = "<[StaticPoolPlan]>::is_empty")]
+    pub(super) static_pools: &'a [StaticPoolPlan],
 }
 
 /// The answer with what was asked for beside the plan.
@@ -133,6 +137,7 @@ impl<'a> PlanAnswer<'a> {
                 .iter()
                 .map(|(node, pods)| Filled::new(problem, *node, pods, called))
                 .collect(),
+            static_pools: &[],
         }
     }
 }

@@ -100,8 +100,16 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
     let changes: Vec<Manifest> = given.into_iter().filter(|one| !one.foreign).chain(scaled).collect();
     apply(&mut cluster, &changes, &mut input, &mut warnings)?;
     let planning = cluster.state.snapshot().planning(&input);
-    warnings.extend(planning.skipped.iter().map(|one| format!("nodepool {} is left out: {}", one.pool, one.why)));
     let mut problem = Arc::unwrap_or_clone(planning.problem);
+    let (snapshot, holds_replicas) = (cluster.state.snapshot(), cluster.settings.static_capacity());
+    let is_planned =
+        |pool: &str| holds_replicas && snapshot.pools.get(pool).is_some_and(|one| one.spec.replicas.is_some());
+    let skipped = planning.skipped.iter().filter(|one| !is_planned(&one.pool));
+    warnings.extend(skipped.map(|one| format!("nodepool {} is left out: {}", one.pool, one.why)));
+    let static_pools = match holds_replicas {
+        true => super::static_pools::add(&mut problem, &snapshot, &input, &super::options(args)),
+        false => Vec::new(),
+    };
     problem.name = cluster.connection.target.server();
     Ok(Loaded {
         problem: Arc::new(problem),
@@ -110,6 +118,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
         passed_over,
         live: Some(summary),
         baseline,
+        static_pools,
     })
 }
 

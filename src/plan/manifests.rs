@@ -26,7 +26,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::admitted::{self, Admitted, PlanAdmission};
 use super::live::LiveSummary;
 use super::picture::{Picture, resolved_types};
-use super::{Loaded, node_groups, storage, unplanned};
+use super::{Loaded, node_groups, static_pools, storage, unplanned};
 use crate::cli::{PackingPolicy, PlanArgs};
 use crate::near::did_you_mean;
 
@@ -72,16 +72,23 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     apply_workloads(&mut state, &manifests, &pods, &refused)?;
     let planning = state.snapshot().planning(&input);
     let mut problem = Arc::unwrap_or_clone(planning.problem);
+    let groups = args.packing_policy == Some(PackingPolicy::NodeGroups);
+    let holds_replicas = static_pools::is_gate_open(args.feature_gates.as_deref())? && !groups;
+    let snapshot = state.snapshot();
+    let static_pools = match holds_replicas {
+        true => static_pools::add(&mut problem, &snapshot, &input, &super::options(args)),
+        false => Vec::new(),
+    };
     block_refused(&mut problem, &pods);
     problem.name = name;
-    let groups = args.packing_policy == Some(PackingPolicy::NodeGroups);
     node_groups::apply(&mut problem, &manifests, &catalogue, groups, &mut warnings)?;
-    warnings.extend(
-        planning.skipped.iter().map(|skipped| format!("nodepool {} is left out: {}", skipped.pool, skipped.why)),
-    );
+    let is_planned =
+        |pool: &str| holds_replicas && snapshot.pools.get(pool).is_some_and(|one| one.spec.replicas.is_some());
+    let skipped = planning.skipped.iter().filter(|one| !is_planned(&one.pool));
+    warnings.extend(skipped.map(|one| format!("nodepool {} is left out: {}", one.pool, one.why)));
     warnings.extend(pack::warnings(&problem));
     warnings.extend(unplanned);
-    Ok(Loaded { problem: Arc::new(problem), load: watch.elapsed(), warnings, passed_over, live, baseline })
+    Ok(Loaded { problem: Arc::new(problem), load: watch.elapsed(), warnings, passed_over, live, baseline, static_pools })
 }
 
 /// The shipped catalogue of a region that is named at `place`.
@@ -124,7 +131,9 @@ pub(super) fn apply_pools(
     for pool in &objects.node_pools {
         settle_class(pool, catalogue, input, warnings);
         warnings.extend(misspelt("nodepool", &pool.metadata, own::of_pool(pool)));
-        let idle = unimplemented::sentence(&unimplemented::limits_of_nothing(pool));
+        let idle = unimplemented::sentence(
+            &[unimplemented::of_static_pool(pool), unimplemented::limits_of_nothing(pool)].concat(),
+        );
         warnings.extend(idle.map(|idle| format!("nodepool {}: {idle}", name(&pool.metadata))));
         let unread = validity::budgets(pool).into_iter();
         warnings

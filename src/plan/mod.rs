@@ -12,6 +12,7 @@ mod node_groups;
 mod otherwise;
 mod page;
 mod picture;
+mod static_pools;
 mod storage;
 mod table;
 mod unplanned;
@@ -49,6 +50,8 @@ struct Loaded {
     passed_over: Option<String>,
     /// The live cluster that the plan is for.
     live: Option<live::LiveSummary>,
+    /// Static pools, where their feature gate is open.
+    static_pools: Vec<static_pools::StaticPoolPlan>,
     /// The problem without what-ifs that its reader makes, if the plan is to be compared with that.
     baseline: Option<Arc<Problem>>,
 }
@@ -81,8 +84,7 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     set_policy(&mut loaded.problem, args.packing_policy);
     args.what_if.change(&mut loaded.problem)?;
     let solving = Stopwatch::start();
-    let max_option_price = args.max_option_price.unwrap_or_default();
-    let options = pack::Options { price_per_node: args.price_per_node, max_option_price, ..pack::Options::default() };
+    let options = options(args);
     let pods = loaded.problem.pods.len();
     let usual = USUAL_TIME_OF_A_POD.saturating_mul(u32::try_from(pods).unwrap_or(u32::MAX));
     let packing = ProgressLine::during(args.quiet, &format!("packing {pods} pods"), usual, || {
@@ -106,6 +108,11 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     }
     report(args, &loaded, &packing, &times, &beside)?;
     if packing.unscheduled.is_empty() { Ok(()) } else { Err(Failure::Outcome) }
+}
+
+fn options(args: &PlanArgs) -> pack::Options {
+    let max_option_price = args.max_option_price.unwrap_or_default();
+    pack::Options { price_per_node: args.price_per_node, max_option_price, ..pack::Options::default() }
 }
 
 fn set_policy(problem: &mut Arc<Problem>, policy: Option<PackingPolicy>) {
@@ -179,7 +186,8 @@ fn whole_answer<'a>(
     beside: &'a Beside,
 ) -> answer::WholeAnswer<'a> {
     let called = if args.workload.is_some() { answer::file_name } else { answer::pod_name };
-    let plan = answer::PlanAnswer::new(&loaded.problem, packing, times, called);
+    let mut plan = answer::PlanAnswer::new(&loaded.problem, packing, times, called);
+    plan.static_pools = &loaded.static_pools;
     let alternatives = if args.what_if.otherwise { beside.alternatives.as_slice() } else { &[] };
     answer::WholeAnswer {
         plan,
@@ -191,6 +199,7 @@ fn whole_answer<'a>(
 
 fn text(args: &PlanArgs, loaded: &Loaded, packing: &Packing, beside: &Beside) -> String {
     let mut text = table::render(&loaded.problem, packing, args);
+    text.push_str(&static_pools::lines(&loaded.static_pools));
     if args.what_if.otherwise {
         text.push_str(&otherwise::lines(&beside.alternatives));
     }

@@ -31,7 +31,15 @@ pub fn load(path: &str) -> Result<Loaded, Vec<Mistake>> {
         return Err(faults.into_iter().map(mistake).collect());
     }
     let warnings = dovetail_core::pack::warnings(&problem);
-    Ok(Loaded { problem: Arc::new(problem), load, warnings, passed_over: None, live: None, baseline: None })
+    Ok(Loaded {
+        problem: Arc::new(problem),
+        load,
+        warnings,
+        passed_over: None,
+        live: None,
+        baseline: None,
+        static_pools: Vec::new(),
+    })
 }
 
 fn read_workload(path: &str) -> Result<Vec<u8>, Mistake> {

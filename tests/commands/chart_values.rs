@@ -176,9 +176,8 @@ fn values_of_karpenter_0_19_to_1_14_are_honoured_or_named() {
     );
     holds(&note, &["logConfig.logLevel.webhook", "Drift is off"]);
 
-    let (_, given, note) = of_file("1.8");
+    let (_, given, _) = of_file("1.8");
     assert!(given["FEATURE_GATES"].contains("StaticCapacity=true") && given["FEATURE_GATES"].contains("Drift=true"));
-    holds(&note, &["not implemented: settings.featureGates.StaticCapacity"]);
 }
 
 #[test]

@@ -15,9 +15,9 @@ use dovetail_api::unimplemented;
 use fields::FIELDS;
 use serde_json::{Value, json};
 
-/// Fields that nothing is done about, each with an object's spec that asks for it.
+/// Fields that nothing is done about, each with an object's spec that asks for it: none now.
 fn not_implemented() -> Vec<(&'static str, &'static str, Value)> {
-    vec![("NodePool", "spec.replicas", json!({"replicas": 2}))]
+    Vec::new()
 }
 
 /// The leaves of a schema: `spec.amiSelectorTerms[].alias`.
@@ -158,13 +158,15 @@ fn every_setting_is_read_or_is_said_to_have_no_effect() {
 fn a_gate_that_is_not_implemented_is_said() {
     let told = |name: &str, value: &str| without_effect(&BTreeMap::from([(name.to_owned(), value.to_owned())]));
     // Those of Karpenter 1.14, and one that is misspelt.
-    for gate in ["NodeOverlay", "StaticCapacity", "CapacityBuffer", "NodeRepiar"] {
+    for gate in ["NodeOverlay", "CapacityBuffer", "NodeRepiar"] {
         let said = told("FEATURE_GATES", &format!("{gate}=true"));
         assert!(said.len() == 1 && said[0].contains(gate), "{said:?}");
     }
     let there =
         "Drift=true,ReservedCapacity=true,NodeRepair=true,SpotToSpotConsolidation=true,ManyToManyConsolidation=true";
     assert_eq!(told("FEATURE_GATES", there), [""; 0]);
+    let of_static_pools = "StaticCapacity=true,TerminateFirstDrift=true,TerminateFirstRepair=true";
+    assert_eq!(told("FEATURE_GATES", of_static_pools), [""; 0]);
 }
 
 /// Constants of names, by file.

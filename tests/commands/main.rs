@@ -24,4 +24,5 @@ mod readme;
 mod record;
 mod settings;
 mod shadow;
+mod static_pools;
 mod what_if;

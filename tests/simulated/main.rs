@@ -42,6 +42,8 @@ mod reserved;
 mod shadow;
 mod simulate;
 mod sold_out;
+#[path = "ends/static_pools.rs"]
+mod static_pools;
 mod takeover;
 #[path = "ends/termination.rs"]
 mod termination;

@@ -23,9 +23,11 @@ INV-17 no more nodes of a pool go at once of their own accord than its budgets a
 INV-18 no more nodes of a pool that are launched again are used by no pod than eight an hour for each workload that waits
 INV-23 once ten launches of a pool have come to nothing within an hour, or thirty of all, no more than eight an hour follow
 INV-24 no more instances live in a capacity reservation than it has
+INV-25 a static pool has no more claims that stay than replicas, and no more at all than limits.nodes
 
 replay.py has INV-1 to INV-5 and INV-9 to INV-11, launching.py INV-7, INV-8, INV-12 and INV-14, collecting.py INV-3, INV-6
-and INV-13, bounds.py INV-15 to INV-17, unused.py INV-18, futile.py INV-23, reserved.py INV-24.
+and INV-13, bounds.py INV-15 to INV-17, unused.py INV-18, futile.py INV-23, reserved.py INV-24,
+replicas.py INV-25.
 
 The log does not carry nodes' allocatable, so that pods fit their nodes is not checked here.
 """
@@ -42,7 +44,7 @@ from replay import World  # noqa: E402
 # the report may count more narrowly.
 COUNTED = ("INV-1", "INV-2", "INV-4", "INV-5", "INV-9", "INV-10", "INV-11", "INV-24")
 BOTH = ("INV-3", "INV-6", "INV-8", "INV-12", "INV-13", "INV-18", "INV-23")
-FOUND = ("INV-7", "INV-14", "INV-15", "INV-16", "INV-17")
+FOUND = ("INV-7", "INV-14", "INV-15", "INV-16", "INV-17", "INV-25")
 
 
 

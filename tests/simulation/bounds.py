@@ -306,6 +306,8 @@ class Budgets(Objects):
         written = (event.get("sent") or {}).get("metadata") or {} if event.get("resource") == "nodeclaims" else {}
         if (written.get("labels") or {}).get("karpenter.k8s.aws/capacity-reservation-type") == "capacity-block":
             self.in_blocks.add(event["name"])
+        if ((written.get("annotations") or {}).get("dovetail.dev/end-reason") or "").startswith("overprovisioned "):
+            self.left.add(event["name"])  # its static pool asks for fewer
         if event.get("name") in self.in_blocks and ((written.get("annotations") or {}).get("dovetail.dev/end-reason") or "").startswith("expired "):
             self.left.add(event["name"])
 

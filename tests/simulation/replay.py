@@ -10,6 +10,7 @@ from collecting import COLLECTING
 from futile import FUTILE
 from indexes import Indexes
 from launching import LAUNCHING, families
+from replicas import REPLICAS
 from reserved import RESERVED
 from rule import Rule
 from unused import UNUSED
@@ -94,7 +95,7 @@ class World:
         self._says = None  # the term that the Lease says, None where it is not there
         self._put_back = None  # when the Lease was put back to a backup, None once somebody has written it
         self.windows, self.terms = windows.Windows(), []  # terms: when each began
-        self.rules = [rule(self) for rule in (*LAUNCHING, *COLLECTING, *BOUNDS, *UNUSED, *FUTILE, *RESERVED)]
+        self.rules = [rule(self) for rule in (*LAUNCHING, *COLLECTING, *BOUNDS, *UNUSED, *FUTILE, *REPLICAS, *RESERVED)]
         self._before = [rule.before for rule in self.rules if type(rule).before is not Rule.before]
         self._after = [rule.after for rule in self.rules if type(rule).after is not Rule.after]
 

@@ -35,6 +35,7 @@ class LaunchLog:
         self.world, self._span, self._ready = world, span, set()
         self._started, self._known, self._changed, self._current = [], set(), {}, {}
         self._by_token, self._launches = defaultdict(dict), []
+        self.static = set()  # pools whose nodes come whatever pods wait
 
     def ready(self, id):
         """The node of an instance is Ready."""
@@ -81,6 +82,8 @@ class LaunchLog:
         # Of a call for several claims each has its own instance; before that is written, any may be any's: the least that they ask for.
         own = [c for c in claims if c.instance == instance.id]
         claims = own or sorted((c for c in claims if c.instance is None), key=asked) or claims
+        if claims and all(c.pool in self.static for c in claims):
+            return None
         if all(c.lost or c.gone or c.deleting is not None for c in claims) or any(self._again(c, instance, t) for c in claims):
             return None
         return tuple(claims), instance.id in self._ready

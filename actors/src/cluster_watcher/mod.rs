@@ -320,6 +320,6 @@ impl ClusterWatcher {
     }
 
     fn cluster_changed(&self) {
-        self.to_leader(|leader| self.env.post(&leader.disruption, ClusterChanged));
+        self.to_leader(|leader| leader.disruption.iter().for_each(|one| self.env.post(one, ClusterChanged)));
     }
 }

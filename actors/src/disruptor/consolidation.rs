@@ -160,6 +160,7 @@ impl Disruptor {
     pub(super) fn planning_input(&self) -> PlanningInput {
         let (settings, now) = (&self.env.settings, self.env.moment());
         PlanningInput {
+            of_static: false,
             instance_types: self.offers.clone(),
             preferences: settings.preferences,
             min_values: settings.min_values,

@@ -36,6 +36,9 @@ pub(super) fn gates(settings: &Settings) -> Gates {
         node_repair: settings.node_repair(),
         legacy_repair: settings.churn.legacy_node_repair,
         reserved_capacity: settings.reserved_capacity(),
+        static_capacity: settings.static_capacity(),
+        terminate_first_drift: settings.terminate_first_drift(),
+        terminate_first_repair: settings.terminate_first_repair(),
         drift_off: !settings.drift(),
     }
 }

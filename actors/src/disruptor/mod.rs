@@ -9,6 +9,7 @@ mod commands;
 mod consolidation;
 mod drift;
 mod report;
+mod succession;
 mod unused;
 mod writes;
 
@@ -81,6 +82,10 @@ pub struct Disruptor {
     looks: u64,
     /// Claims, by uid, whose removal has been ordered and told: one that does not come to pass is ordered again.
     ordered: BTreeSet<String>,
+    /// Claims of static pools, by name, that wait for their successors.
+    succeeded: BTreeSet<String>,
+    /// Claims of static pools, by uid, of which it has been reported that they wait for their successors.
+    reported_successions: BTreeSet<String>,
     removed: BTreeMap<&'static str, usize>,
 }
 
@@ -109,6 +114,8 @@ impl Disruptor {
             refused: Refusals::default(),
             looks: 0,
             ordered: BTreeSet::new(),
+            succeeded: BTreeSet::new(),
+            reported_successions: BTreeSet::new(),
             removed: BTreeMap::new(),
         }
     }
@@ -224,6 +231,7 @@ impl Disruptor {
         self.emit(&decision, snapshot);
         self.order(&decision, snapshot);
         self.forget_ordered(snapshot);
+        self.hold_for_successors(&decision.successions, snapshot);
         for removal in &decision.removals {
             self.remove(removal);
         }
@@ -233,6 +241,7 @@ impl Disruptor {
         self.queue.extend(unused::writes(snapshot));
         self.queue.extend(decision.ttl.into_iter().map(Write::Ttl));
         self.queue.extend(decision.untaint.into_iter().map(|(node, uid)| Write::Untaint { node, uid }));
+        self.queue.extend(succession::writes(&decision.successions, snapshot));
         self.queue.extend(drift::writes(decision.drift, snapshot));
         self.queue.extend(decision.marks.into_iter().filter_map(|mark| {
             let claim = snapshot.claims.get(&mark.claim)?.claim.clone();

@@ -10,6 +10,7 @@ use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::disruption::commands::HeldClaim;
 use dovetail_core::disruption::drift::{DriftMark, HashStamp};
 use dovetail_core::disruption::repair::RepairMark;
+use dovetail_core::disruption::succession::SuccessionMark;
 use dovetail_core::disruption::{PoolUsage, StatusMark, TtlMark};
 use dovetail_core::lifecycle::claim::to_quantities;
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -59,6 +60,13 @@ pub(super) enum Write {
         /// Repair to write on it.
         mark: RepairMark,
     },
+    /// A claim's condition that it waits for its successor.
+    Succession {
+        /// The claim as it stands.
+        claim: Arc<NodeClaim>,
+        /// Condition to set, or to take off.
+        mark: SuccessionMark,
+    },
     /// A claim's hashes.
     Stamp {
         /// The claim as it stands.
@@ -98,6 +106,7 @@ impl Write {
             Self::Mark { .. } => "writing what disruption says of",
             Self::Drift { .. } => "writing the drift of",
             Self::Repair { .. } => "writing the repair of",
+            Self::Succession { .. } => "writing the succession of",
             Self::Stamp { .. } => "writing the hashes of",
             Self::Usage { .. } => "writing the resources of",
             Self::Unused { .. } => "writing the unused launches of",
@@ -112,6 +121,7 @@ impl Write {
             Self::Mark { mark, .. } => format!("nodeclaim/{}", mark.claim),
             Self::Drift { mark, .. } => format!("nodeclaim/{}", mark.claim),
             Self::Repair { mark, .. } => format!("nodeclaim/{}", mark.disrupted.claim),
+            Self::Succession { mark, .. } => format!("nodeclaim/{}", mark.disrupted.claim),
             Self::Stamp { stamp, .. } => format!("nodeclaim/{}", stamp.claim),
             Self::Usage { pool, .. } | Self::Unused { pool, .. } => format!("nodepool/{}", pool.name_any()),
             Self::Observed { class, .. } => format!("ec2nodeclass/{}", class.name_any()),
@@ -145,6 +155,12 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) -
             written.map(|claim| Wrote::Claim(Arc::new(claim)))
         }
         Write::Repair { claim, mark } => {
+            let written = NodeClaimApi::new(links.calls.clone())
+                .change_status((*claim).clone(), |claim| mark.on(claim, now))
+                .await;
+            written.map(|claim| Wrote::Claim(Arc::new(claim)))
+        }
+        Write::Succession { claim, mark } => {
             let written = NodeClaimApi::new(links.calls.clone())
                 .change_status((*claim).clone(), |claim| mark.on(claim, now))
                 .await;

@@ -97,6 +97,9 @@ async fn verdict(launching: &Launching, claim: &NodeClaim) -> Verdict {
         }
         match launching.links.cluster.send(TakeObserved).await {
             Ok(Some(known)) if known.is_awaited(&own, launching.env.moment()) => return Verdict::Needed,
+            Ok(Some(known)) if launching.env.settings.static_capacity() && known.is_replica(&claim.name_any()) => {
+                return Verdict::Needed;
+            }
             Ok(Some(_)) => looks += CHECK_INTERVAL,
             // Nothing is planned meanwhile.
             Ok(None) => {}

@@ -147,7 +147,8 @@ impl Launcher {
             }
             one.needed = now;
             let name = one.order.claim.name_any();
-            let needed = awaited.contains(&NominationTarget::Claim(name.clone()));
+            let needed = awaited.contains(&NominationTarget::Claim(name.clone()))
+                || (self.env.settings.static_capacity() && known.is_replica(&name));
             if !needed {
                 self.busy.remove(&name);
                 self.env.post(&self.links.cluster, Wrote::NotMade(name));

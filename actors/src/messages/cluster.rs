@@ -196,7 +196,7 @@ pub enum NodeUnused {
 }
 
 /// A pod has come to a node or gone from it, or a Node, a claim, a pool or a PodDisruptionBudget has changed. Fact, to
-/// `disruptor`.
+/// `disruptor` and `static_pools`.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct ClusterChanged;
@@ -215,8 +215,8 @@ pub struct Attach {
     pub unusable: Recipient<CannotUse>,
     /// Recipient of changes after which packing may come out differently.
     pub world: Recipient<WorldChanged>,
-    /// Recipient of changes after which disruption may.
-    pub disruption: Recipient<ClusterChanged>,
+    /// Recipients of changes after which disruption may.
+    pub disruption: Vec<Recipient<ClusterChanged>>,
     /// Recipient of nodes that are not used.
     pub unused: Recipient<NodeUnused>,
 }

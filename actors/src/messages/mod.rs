@@ -33,8 +33,8 @@ pub use removal::{ClaimRef, HoldClaims, Interrupted, MarkDeleting, Remove, Roll}
 pub use states::{
     ActorState, BatcherState, CatalogueState, ClusterWatcherState, ControlPlaneState, Counts, DisruptorState,
     InterruptionState, JanitorState, LauncherState, LeaderState, NodeClassState, Observe, OwnerState, PackerState,
-    PodWatcherState, RecorderState, RegistrarState, ReplicaState, TerminatorState, TranslatorState, UnclaimedInstances,
-    UnreadableObject, WatchFailing, WebhookState,
+    PodWatcherState, RecorderState, RegistrarState, ReplicaState, StaticPoolState, StaticPoolsState, TerminatorState,
+    TranslatorState, UnclaimedInstances, UnreadableObject, WatchFailing, WebhookState,
 };
 pub use trace::TraceContext;
 

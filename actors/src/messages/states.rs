@@ -72,6 +72,7 @@ states! {
     owner: Owner(OwnerState),
     webhook: Webhook(WebhookState),
     translator: Translator(TranslatorState),
+    static_pools: StaticPools(StaticPoolsState),
 }
 
 /// State of `control_plane`.
@@ -318,6 +319,28 @@ pub struct DisruptorState {
     pub queued: usize,
     /// Commands of consolidation that run.
     pub commands: usize,
+}
+
+/// State of `static_pools`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StaticPoolsState {
+    pub looks: u64,
+    pub pools: BTreeMap<String, StaticPoolState>,
+}
+
+/// State of a static pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StaticPoolState {
+    /// `spec.replicas`.
+    pub desired: usize,
+    /// Nodes that are ready for pods and stay.
+    pub ready: usize,
+    /// Claims whose nodes are not ready yet.
+    pub launching: usize,
+    /// Claims that go, or stay until their successors stand.
+    pub deleting: usize,
+    /// Reason of the condition ReplicasReady, with its message.
+    pub says: String,
 }
 
 /// State of `janitor`.

@@ -281,6 +281,7 @@ impl NodeClassActor {
         if let Some((_, why)) = its_class.and_then(|key| self.unread.get(&key)) {
             wanted = pools::of_unreadable_class(wanted, why, self.env.wall());
         }
+        said::write_gate(&mut wanted, self.env.settings.static_capacity(), self.env.wall());
         clock::write(&mut wanted, self.env.skew(), &self.env.identity, self.env.wall());
         self.tell_pool(&wanted);
         let key = format!("pool/{name}");

@@ -1,9 +1,9 @@
 //! Conditions of a NodePool or an EC2NodeClass about requests that have no effect: annotations of ours that are misspelt, and
 //! fields that are not implemented. Each condition exists only while it has something to say.
 
-use dovetail_api::names::conditions::{ANNOTATIONS_KNOWN, FALSE, NOT_IMPLEMENTED, TRUE};
+use dovetail_api::names::conditions::{ANNOTATIONS_KNOWN, FALSE, NOT_IMPLEMENTED, REPLICAS_READY, TRUE};
 use dovetail_api::unimplemented::sentence;
-use dovetail_api::v1::{NewCondition, set_condition};
+use dovetail_api::v1::{NewCondition, NodePool, set_condition};
 use dovetail_api::validation::Wrong;
 use dovetail_core::validity;
 use jiff::Timestamp;
@@ -36,6 +36,19 @@ pub fn write(
             None => conditions.retain(|one| one.type_ != type_),
         }
     }
+}
+
+/// Says of a static pool that it gets no nodes, where the feature gate StaticCapacity is off. Where it is on, `static_pools` says
+/// what the pool has.
+pub fn write_gate(pool: &mut NodePool, on: bool, now: Timestamp) {
+    if on || pool.spec.replicas.is_none() {
+        return;
+    }
+    let generation = pool.metadata.generation;
+    let message =
+        format!("{}; FEATURE_GATES=StaticCapacity=true opens it", dovetail_api::unimplemented::STATIC_GATE_OFF);
+    let condition = NewCondition::new(REPLICAS_READY, FALSE).because("FeatureGateOff", &message);
+    set_condition(&mut pool.status.get_or_insert_default().conditions, condition, generation, now);
 }
 
 #[cfg(test)]

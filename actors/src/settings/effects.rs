@@ -7,10 +7,18 @@ use super::parse::gates;
 use super::table::{TABLE, Topic};
 
 /// Gates of `FEATURE_GATES` that are known and do nothing yet.
-const GATES_TO_COME: [&str; 3] = ["CapacityBuffer", "NodeOverlay", "StaticCapacity"];
+const GATES_TO_COME: [&str; 2] = ["CapacityBuffer", "NodeOverlay"];
 /// Gates that have an effect.
-const GATES_THERE: [&str; 5] =
-    [super::DRIFT, super::MANY_TO_MANY, super::NODE_REPAIR, super::RESERVED_CAPACITY, super::SPOT_TO_SPOT];
+const GATES_THERE: [&str; 8] = [
+    super::DRIFT,
+    super::MANY_TO_MANY,
+    super::NODE_REPAIR,
+    super::RESERVED_CAPACITY,
+    super::SPOT_TO_SPOT,
+    super::STATIC_CAPACITY,
+    super::TERMINATE_FIRST_DRIFT,
+    super::TERMINATE_FIRST_REPAIR,
+];
 /// Gates of `AWS_FEATURE_GATES` that are known and do nothing yet.
 const AWS_GATES_TO_COME: [&str; 1] = ["NodeClassCEL"];
 
@@ -64,7 +72,7 @@ mod tests {
     #[test]
     fn what_changes_nothing_is_told_and_a_default_is_not() {
         for (name, value) in [
-            ("FEATURE_GATES", "StaticCapacity=true"),
+            ("FEATURE_GATES", "NodeOverlay=true"),
             ("FEATURE_GATES", "SpotToSpotConsolidatoin=true"),
             ("AWS_FEATURE_GATES", "NodeClassCEL=true"),
             ("IGNORE_DRA_REQUESTS", "false"),

@@ -238,6 +238,12 @@ const RESERVED_CAPACITY: &str = "ReservedCapacity";
 /// The gate of node repair.
 const NODE_REPAIR: &str = "NodeRepair";
 
+/// The gate of static pools.
+const STATIC_CAPACITY: &str = "StaticCapacity";
+/// The gates by which a node of a static pool at its limit goes before its successor.
+const TERMINATE_FIRST_DRIFT: &str = "TerminateFirstDrift";
+const TERMINATE_FIRST_REPAIR: &str = "TerminateFirstRepair";
+
 /// The gate by which spot nodes are replaced by cheaper spot nodes.
 const SPOT_TO_SPOT: &str = "SpotToSpotConsolidation";
 /// The gate by which nodes are replaced by several. Karpenter has none of this name.
@@ -343,6 +349,21 @@ impl Settings {
     /// True if nodes that are unhealthy for too long are replaced.
     pub fn node_repair(&self) -> bool {
         self.gates.contains(NODE_REPAIR)
+    }
+
+    /// True if static pools are held.
+    pub fn static_capacity(&self) -> bool {
+        self.gates.contains(STATIC_CAPACITY)
+    }
+
+    /// True if a drifted node of a static pool at its limit goes before its successor.
+    pub fn terminate_first_drift(&self) -> bool {
+        self.gates.contains(TERMINATE_FIRST_DRIFT)
+    }
+
+    /// True if an unwell node of a static pool at its limit goes before its successor.
+    pub fn terminate_first_repair(&self) -> bool {
+        self.gates.contains(TERMINATE_FIRST_REPAIR)
     }
 
     /// True if the gate `SpotToSpotConsolidation` is open.

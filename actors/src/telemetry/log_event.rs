@@ -345,6 +345,22 @@ log_events! {
     /// Somebody else has the instance of a reservation that a node has given up.
     ReservedInstanceLost "reserved_instance_lost" Warn { node_pool: String, node: String, reservation: String } =>
         format!("somebody else has the instance of capacity reservation {reservation} that node {node} of nodepool {node_pool} gave up: its pods wait");
+    /// Claims are launched for a static pool.
+    ReplicasLaunched "replicas_launched" Info { node_pool: String, replicas: i64, nodes: usize, node_claims: Names } =>
+        format!("provisioning {nodes} nodeclaim(s) to satisfy the replica count {replicas} of nodepool {node_pool}: {node_claims}");
+    /// Claims of a static pool go, as it has more than `spec.replicas`.
+    ReplicasRemoved "replicas_removed" Info { node_pool: String, nodes: usize, node_claims: Names } =>
+        format!("deprovisioning {nodes} nodeclaim(s) to satisfy the replica count of nodepool {node_pool}: {node_claims}");
+    /// A static pool lacks nodes that are not on their way.
+    ReplicasMissing "replicas_missing" Warn { node_pool: String, why: String } => format!("nodepool {node_pool} lacks nodes: {why}");
+    /// A static pool has all its nodes.
+    ReplicasReady "replicas_ready" Info { node_pool: String, why: String } => format!("nodepool {node_pool}: {why}");
+    /// A node of a static pool goes before its successor is launched, as `limits.nodes` leaves no room for both.
+    TerminatingAtLimit "terminating_at_limit" Info { node: String, node_claim: String, node_pool: String, limit: usize } =>
+        format!("node {node} is ended before its successor is launched: nodepool {node_pool} is static and at its limit of {limit} node(s)");
+    /// A node of a static pool waits for its successor.
+    AwaitingSuccessor "awaiting_successor" Info { node: String, node_claim: String, node_pool: String, why: String } =>
+        format!("node {node} of static nodepool {node_pool} goes when its successor is initialized: {why}");
     /// A class's images have moved on by themselves.
     UnpinnedImage "unpinned_image" Warn { node_class: String, selector: String, image: String } => format!("nodes of node class {node_class} drift as {selector} now finds image {image}: unsafe in production");
     /// A node is unhealthy for too long and is not repaired now, as others are or have been too.

@@ -2,16 +2,40 @@
 //! condition [`NOT_IMPLEMENTED`](crate::names::conditions::NOT_IMPLEMENTED), and by `plan` as a warning. The object is used all
 //! the same. Who brings the effect takes the entry out of here; tests/commands/effects.rs holds fields and entries together.
 
-use crate::v1::{EC2NodeClass, NodePool};
+use crate::v1::{ConsolidationPolicy, EC2NodeClass, NodePool};
 
 /// Fields of a pool without effect, each with what is so instead.
 #[must_use]
 pub fn of_pool(pool: &NodePool) -> Vec<String> {
     let mut all = Vec::new();
-    if pool.spec.replicas.is_some() {
-        all.push("spec.replicas (a static pool gets no nodes)".to_owned());
-    }
+    all.extend(of_static_pool(pool));
     all.extend(limits_of_nothing(pool));
+    all
+}
+
+/// The reason that a static pool has no nodes while its feature gate is off.
+pub const STATIC_GATE_OFF: &str = "spec.replicas has no effect while the feature gate StaticCapacity is off";
+
+/// Fields of a static pool without effect. Values that the API server fills in by itself are not told from those of a user, and
+/// left out.
+#[must_use]
+pub fn of_static_pool(pool: &NodePool) -> Vec<String> {
+    let (mut all, disruption) = (Vec::new(), &pool.spec.disruption);
+    if pool.spec.replicas.is_none() {
+        return all;
+    }
+    if disruption.consolidate_after.get().is_some_and(|after| !after.is_zero()) {
+        all.push("spec.disruption.consolidateAfter (nodes of a static pool are not consolidated)".to_owned());
+    }
+    if disruption.consolidation_policy != ConsolidationPolicy::default() {
+        all.push("spec.disruption.consolidationPolicy (nodes of a static pool are not consolidated)".to_owned());
+    }
+    let idle = |reason: &String| ["Empty", "Underutilized"].contains(&reason.as_str());
+    for (at, budget) in disruption.budgets.iter().enumerate() {
+        if !budget.reasons.is_empty() && budget.reasons.iter().all(idle) {
+            all.push(format!("spec.disruption.budgets[{at}] (nodes of a static pool go for no such reason)"));
+        }
+    }
     all
 }
 
@@ -131,10 +155,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_yet_is_named_by_its_field() {
-        let budgets = json!([{"nodes": "0", "reasons": ["Empty", "Drifted", "Underutilized"]}]);
-        let asked = pool(json!({"replicas": 2, "disruption": {"consolidateAfter": "1m", "budgets": budgets}}));
-        let told = sentence(&of_pool(&asked)).unwrap();
-        assert_eq!(told, "not implemented: spec.replicas (a static pool gets no nodes)");
+    fn fields_that_mean_nothing_for_a_static_pool_are_named() {
+        let budgets = json!([{"nodes": "0", "reasons": ["Empty", "Underutilized"]}, {"nodes": "1", "reasons": ["Drifted", "Empty"]}]);
+        let asked = json!({"consolidateAfter": "1m", "consolidationPolicy": "WhenEmpty", "budgets": budgets});
+        let named = of_pool(&pool(json!({"replicas": 2, "disruption": asked})));
+        let fields: Vec<&str> = named.iter().filter_map(|one| one.split(' ').next()).collect();
+        let wanted =
+            ["spec.disruption.consolidateAfter", "spec.disruption.consolidationPolicy", "spec.disruption.budgets[0]"];
+        assert_eq!(fields, wanted);
+        assert_eq!(of_pool(&pool(json!({"disruption": asked}))), [""; 0]);
+        let defaults = json!({"consolidateAfter": "0s", "consolidationPolicy": "WhenEmptyOrUnderutilized"});
+        assert_eq!(
+            of_pool(&pool(json!({"replicas": 2, "disruption": defaults}))),
+            [""; 0],
+            "the API server fills them in"
+        );
     }
 }

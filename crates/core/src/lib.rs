@@ -5,6 +5,7 @@
 //!   algebra of [`requirements`] and [`resources`].
 //! - A NodeClaim's life: [`lifecycle`]; whether it may be launched: [`launch_limits`], [`launch_backoff`]; whose its instance
 //!   is: [`ownership`].
+//! - Nodes whether or not pods wait: [`static_pools`].
 //! - Nodes that go: [`disruption`] by our own decision within [`budgets`], [`interruption`] by EC2's, [`collection`] of what
 //!   nobody owns, and [`termination`], by which every one of them goes.
 //! - Answers to an operator who asks why, from the same reasons: [`explain`].
@@ -40,6 +41,7 @@ pub mod requirements;
 pub mod resources;
 pub mod say_once;
 pub mod shadow;
+pub mod static_pools;
 pub mod termination;
 pub mod validity;
 pub mod volumes;

@@ -66,7 +66,7 @@ pub fn state(
     let mut all = json!({
         "cluster": cluster, "about": about, "traces": traces, "leader": leader,
         "term": actors["leader"]["term"], "unreadable": actors["cluster_watcher"]["unreadableObjects"],
-        "notListed": actors["cluster_watcher"]["notListed"], "watchesFailing": actors["cluster_watcher"]["watchesFailing"], "actors": pipeline(&actors), "timeline": log_event, "waiting": [],
+        "notListed": actors["cluster_watcher"]["notListed"], "watchesFailing": actors["cluster_watcher"]["watchesFailing"], "actors": pipeline(&actors), "held": state::held::lines(&actors), "timeline": log_event, "waiting": [],
         "waitingTotal": 0, "pods": {"bound": 0, "total": 0}, "price": null, "saved": null, "cost": latest.cost(), "now": null,
     });
     if let Some(view) = &view {
@@ -88,12 +88,13 @@ pub fn state(
 
 /// The actors in the order of the data, each with its queue lengths.
 fn pipeline(actors: &Value) -> Vec<Value> {
-    const ORDER: [&str; 16] = [
+    const ORDER: [&str; 17] = [
         "pod_watcher",
         "cluster_watcher",
         "catalogue",
         "batcher",
         "packer",
+        "static_pools",
         "launcher",
         "registrar",
         "interruption",

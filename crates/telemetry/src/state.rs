@@ -2,6 +2,7 @@
 //! from the actors.
 
 pub mod cost;
+pub(crate) mod held;
 mod nodes;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -108,6 +109,7 @@ impl Latest {
         }
         cost::cost(page, &view, &actors);
         pools(page, &view);
+        held::static_pools(page, &actors["static_pools"]);
         eligible(page, &view.snapshot);
         drifted(page, &view.snapshot);
         scheduler(page, &view, &actors);

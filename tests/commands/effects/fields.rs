@@ -11,6 +11,7 @@ pub const FIELDS: &[Row] = &[
     ("NodePool", "spec.disruption.consolidateAfter", "crates/core/src/disruption/tests/marks.rs", "quiet_claim_is_consolidatable_until_a_pod_comes"),
     ("NodePool", "spec.disruption.consolidationPolicy", "crates/core/src/disruption/commands/live.rs", "consolidation_policy"),
     ("NodePool", "spec.limits", "crates/core/src/pack/limits/mod.rs", "impl Limits"),
+    ("NodePool", "spec.replicas", "crates/core/src/cluster_state/replicas.rs", "pool.spec.replicas"),
     ("NodePool", "spec.template.metadata.annotations", "crates/core/src/lifecycle/claim.rs", "template.metadata.annotations"),
     ("NodePool", "spec.template.metadata.labels", "crates/core/src/lifecycle/claim.rs", "template.metadata.labels"),
     ("NodePool", "spec.template.spec.expireAfter", "crates/core/src/disruption/expiry.rs", "expire"),

@@ -17,6 +17,9 @@ pub const INTERRUPTIONS_HEARD: &str = "dovetail.dev/InterruptionsHeard";
 /// NodePool: it was taken over from Karpenter, and the message names what is held back until an operator releases it. Absent
 /// if nothing is held back.
 pub const ADOPTED: &str = "dovetail.dev/Adopted";
+/// NodePool with `spec.replicas`: True if as many nodes are ready; the message has the number, and the reason for those that are
+/// missing.
+pub const REPLICAS_READY: &str = "dovetail.dev/ReplicasReady";
 /// NodePool and EC2NodeClass: True if the object asks for something that is not implemented, which the message names. Absent
 /// otherwise.
 pub const NOT_IMPLEMENTED: &str = "dovetail.dev/NotImplemented";

@@ -20,6 +20,8 @@ pub enum RemovalReason {
     GarbageCollected,
     /// Its Node has been unwell for too long.
     Unhealthy,
+    /// Its static pool has more nodes than `spec.replicas`.
+    Overprovisioned,
 }
 
 impl RemovalReason {
@@ -37,6 +39,7 @@ impl RemovalReason {
             Self::Interrupted => "interrupted",
             Self::GarbageCollected => "garbage_collected",
             Self::Unhealthy => "unhealthy",
+            Self::Overprovisioned => "overprovisioned",
         }
     }
 
@@ -48,7 +51,7 @@ impl RemovalReason {
             Self::Drifted => Some("Drifted"),
             Self::Underutilized => Some("Underutilized"),
             Self::Unhealthy => Some("Unhealthy"),
-            Self::Expired | Self::Interrupted | Self::GarbageCollected => None,
+            Self::Expired | Self::Interrupted | Self::GarbageCollected | Self::Overprovisioned => None,
         }
     }
 }

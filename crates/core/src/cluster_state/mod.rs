@@ -16,6 +16,7 @@ mod moves;
 mod objects;
 mod placing;
 mod problem;
+mod replicas;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -49,7 +50,9 @@ pub use placing::closed_pools::ClosedPool;
 pub use placing::kept_places::KeptPlace;
 pub use placing::nominations::{Nomination, NominationTarget};
 pub use placing::refused_places::{RefusedPlace, RefusedPlaces};
+pub(crate) use problem::is_unsettled;
 pub use problem::{Planning, PlanningInput, SkippedPool};
+pub use replicas::ReplicaCount;
 pub use storage::{KeptFacts, OrderedSet, Storage};
 use tombstones::Tombstones;
 pub use unreadable::{Facts, Unreadable};

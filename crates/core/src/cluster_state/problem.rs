@@ -43,6 +43,8 @@ pub struct PlanningInput {
     pub daemon_share: DaemonShare,
     /// Pods, by uid, that are to be packed; `None` packs all that wait. Pods that have to leave their node are always packed.
     pub only: Option<BTreeSet<String>>,
+    /// True for a plan of static pools, which leaves out all others.
+    pub of_static: bool,
 }
 
 /// A problem, and the meaning of its indices.
@@ -176,7 +178,7 @@ impl Snapshot {
             let types = input.instance_types.get(class).filter(|types| !types.is_empty());
             let closed = self.is_closed(name, pool, input.now);
             let refused = closed.is_some();
-            let why = match (unusable(pool).or(closed), types) {
+            let why = match (unusable(pool, input.of_static).or(closed), types) {
                 (Some(why), _) => why,
                 (None, None) => match self.unreadable(WatchedKind::NodeClass, class) {
                     Some(object) => format!("its EC2NodeClass {class} cannot be read: {}", object.why),
@@ -303,12 +305,12 @@ fn targets(node: &JoinedNode) -> [Option<super::NominationTarget>; 2] {
 }
 
 /// The reason that a pool may not be used now. Its fields are looked at here too: its conditions may be of an earlier generation.
-fn unusable(pool: &NodePool) -> Option<String> {
+fn unusable(pool: &NodePool, of_static: bool) -> Option<String> {
     if pool.metadata.deletion_timestamp.is_some() {
         return Some("it is being deleted".into());
     }
-    if pool.spec.replicas.is_some() {
-        return Some("it is static".into());
+    if pool.spec.replicas.is_some() != of_static {
+        return Some(if of_static { "it is not static".into() } else { "it is static".into() });
     }
     let mistakes = validity::node_pool(pool);
     if !mistakes.is_empty() {
@@ -338,7 +340,7 @@ pub(super) fn is_ready(pool: &NodePool) -> bool {
     pool.status.as_ref().is_some_and(|status| is_true(&status.conditions, conditions::READY))
 }
 
-fn is_unsettled(pool: &NodePool) -> bool {
+pub(crate) fn is_unsettled(pool: &NodePool) -> bool {
     let known = pool.status.as_ref().map(|status| condition_status(&status.conditions, conditions::READY));
     pool.metadata.deletion_timestamp.is_none() && known.is_none_or(|status| status == conditions::UNKNOWN)
 }

@@ -16,6 +16,7 @@ use super::memory::Memory;
 use super::own_slot::follow_ended_first;
 use super::pools::{DisruptionPool, Observing, pools};
 use super::repair::{Ward, repair_by_force};
+use super::succession::{Successions, WaitingNode, follow_successions, waiting_node};
 use super::ttl::{self, TtlMark};
 use super::{RemovalReason, expiry, repair};
 use crate::cluster_state::{ClaimFacts, Moment, Snapshot};
@@ -46,6 +47,8 @@ pub struct DisruptionDecision {
     pub nonsense: Vec<Nonsense>,
     /// Orders about nodes that are no longer what is asked for.
     pub drift: drift::Orders,
+    /// Orders about nodes of static pools.
+    pub successions: Successions,
     /// Nodes that are unwell and stay, as others come first or too many of their pool are.
     pub not_repaired: Vec<repair::NotRepaired>,
     /// Time at which something is due, if nothing changes before.
@@ -78,7 +81,7 @@ pub struct DisruptedClaim {
 
 impl DisruptedClaim {
     /// A claim with its Node, as far as that is known.
-    pub(super) fn from_facts(claim: &ClaimFacts, snapshot: &Snapshot) -> Self {
+    pub(crate) fn from_facts(claim: &ClaimFacts, snapshot: &Snapshot) -> Self {
         let node = snapshot.nodes.get(&claim.node);
         Self {
             claim: claim.name.clone(),
@@ -176,12 +179,20 @@ impl<'a> Look<'a> {
         let mut candidates: BTreeMap<&str, PoolCandidates<'a>> = BTreeMap::new();
         let mut drifted: BTreeMap<&str, (Vec<DriftedNode<'a>>, Vec<NodeAndClaim<'a>>)> = BTreeMap::new();
         let mut wards: BTreeMap<&str, Ward<'a>> = BTreeMap::new();
+        let mut succeeded: BTreeMap<&str, Vec<WaitingNode<'a>>> = BTreeMap::new();
         for machine in machines {
             let Some(view) = self.pools.get(machine.claim.pool.as_str()).cloned() else { continue };
             let asked = self.memory.is_asked(&machine.claim.uid);
             let replacing = self.memory.replacing.has(&machine.claim.uid);
             let deleting = asked || machine.deleting || replacing;
             let repairing = replacing && self.memory.replacing.is_repair(&machine.claim.uid);
+            if let Some(waiting) = waiting_node(self, machine, &view) {
+                self.drift(machine);
+                wards.entry(machine.claim.pool.as_str()).or_default().take_in(machine, false, true);
+                totals.entry(machine.claim.pool.as_str()).or_default().count(machine, true);
+                succeeded.entry(machine.claim.pool.as_str()).or_default().push(waiting);
+                continue;
+            }
             let ward = wards.entry(machine.claim.pool.as_str()).or_default();
             ward.take_in(machine, repairing, deleting);
             if (replacing && !repairing) || !deleting {
@@ -215,6 +226,9 @@ impl<'a> Look<'a> {
             }
         }
         self.memory.vacant.turn();
+        for (pool, waiting) in succeeded {
+            follow_successions(self, pool, waiting, totals.get(pool).copied().unwrap_or_default());
+        }
         for (pool, ward) in wards {
             self.repair(pool, ward, totals.get(pool).copied().unwrap_or_default());
         }

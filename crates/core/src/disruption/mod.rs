@@ -26,6 +26,7 @@ pub mod own_slot;
 pub(crate) mod pools;
 pub(crate) mod price;
 pub mod repair;
+pub mod succession;
 #[cfg(test)]
 mod tests;
 mod ttl;

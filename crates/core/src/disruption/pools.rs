@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dovetail_api::names::annotations;
-use dovetail_api::v1::{ConsolidationPolicy, NodePool};
+use dovetail_api::names::conditions::READY;
+use dovetail_api::v1::{ConsolidationPolicy, NodePool, is_true};
 use dovetail_api::validation::{self, Wrong};
 use jiff::{SignedDuration, Timestamp};
 
@@ -46,7 +47,9 @@ impl<'a> DisruptionPool<'a> {
         let after = pool.spec.disruption.consolidate_after.get().filter(|_| pool.spec.replicas.is_none());
         Self {
             pool,
-            ttl: seconds.map(|seconds| SignedDuration::from_secs(i64::from(seconds))),
+            ttl: seconds
+                .filter(|_| pool.spec.replicas.is_none())
+                .map(|seconds| SignedDuration::from_secs(i64::from(seconds))),
             after: after.and_then(signed),
             observing: match annotation(annotations::DISRUPTION).map(String::as_str) {
                 // Karpenter has had it: nothing goes before it is taken over, and held back or not.
@@ -61,6 +64,11 @@ impl<'a> DisruptionPool<'a> {
     /// True if its policy lets nodes go that have pods.
     pub fn moves_pods(&self) -> bool {
         self.pool.spec.disruption.consolidation_policy != ConsolidationPolicy::WhenEmpty
+    }
+
+    /// True if nodes can be launched for it.
+    pub fn is_ready(&self) -> bool {
+        self.pool.status.as_ref().is_some_and(|status| is_true(&status.conditions, READY))
     }
 
     /// Errors in its annotations and budgets, as sentences.

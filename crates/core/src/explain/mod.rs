@@ -31,7 +31,7 @@ pub use claim::{ClaimAnswer, ConditionNow, explain_claim};
 pub use node::{DrainHold, NodeAnswer, explain_node};
 pub use outcome::Placement;
 pub use pod::{AwaitedClaim, NominatedTo, PodAnswer, PodVerdict, explain_pod};
-pub use pool::{BudgetNow, LimitNow, PoolAnswer, explain_pool};
+pub use pool::{BudgetNow, LimitNow, PoolAnswer, ReplicasNow, explain_pool};
 pub use staying::{MethodAnswer, MethodVerdict};
 pub use words::why_not;
 

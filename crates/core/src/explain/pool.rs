@@ -5,6 +5,7 @@ use std::sync::Arc;
 use dovetail_api::names::annotations::UNUSED_LAUNCHES;
 use dovetail_api::names::conditions::TRUE;
 use dovetail_api::names::labels::NODE_POOL;
+use dovetail_api::unimplemented::STATIC_GATE_OFF;
 use dovetail_api::v1::NodePool;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Toleration;
@@ -24,6 +25,7 @@ use crate::pack::{PoolReason, Reason};
 use crate::pod::Pod;
 use crate::problem::Problem;
 use crate::resources::format_amount;
+use crate::static_pools::{Shortfall, judge_replicas};
 
 /// A limit, with what is used of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -51,6 +53,23 @@ pub struct BudgetNow {
     pub nodes_then: Option<usize>,
 }
 
+/// The nodes of a static pool, held against `spec.replicas`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplicasNow {
+    pub desired: usize,
+    /// Nodes that are ready for pods and stay.
+    pub ready: usize,
+    /// Claims that stay until their successors stand.
+    pub outgoing: usize,
+    /// Claims that go.
+    pub going: usize,
+    /// `spec.limits.nodes`.
+    pub limit: Option<usize>,
+    /// The count in words, with the reason for nodes that are missing.
+    pub sentence: String,
+}
+
 /// The answer about a NodePool.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -69,6 +88,9 @@ pub struct PoolAnswer {
     pub coming: usize,
     /// Dollars an hour of its nodes, as far as their prices are known.
     pub price: f64,
+    /// The nodes of a static pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<ReplicasNow>,
     pub budgets: Vec<BudgetNow>,
     /// Mistakes in its budgets and annotations.
     pub mistakes: Vec<String>,
@@ -83,9 +105,12 @@ pub struct PoolAnswer {
 pub fn explain_pool(input: &ExplainInput<'_>, name: &str) -> Option<PoolAnswer> {
     let (snapshot, now) = (input.snapshot, input.planning.now);
     let pool = snapshot.pools.get(name)?;
-    let planning = snapshot.planning(&PlanningInput { only: Some(Default::default()), ..input.planning.clone() });
+    let of_static = input.gates.static_capacity && pool.spec.replicas.is_some();
+    let planning =
+        snapshot.planning(&PlanningInput { only: Some(Default::default()), of_static, ..input.planning.clone() });
     let skipped = planning.skipped.iter().find(|one| one.pool == name);
     let (launches, launches_nothing) = if skipped.is_some() { (None, None) } else { probe(input, &planning, name) };
+    let replicas = replicas(input, name, skipped.map(|one| one.why.as_str()), launches_nothing.as_ref());
     let view = DisruptionPool::from_pool(pool);
     let all = machines(snapshot, now);
     let own: Vec<_> = all.iter().filter(|machine| machine.claim.pool == name).collect();
@@ -103,10 +128,39 @@ pub fn explain_pool(input: &ExplainInput<'_>, name: &str) -> Option<PoolAnswer> 
         nodes: own.len(),
         coming: claims.filter(|entry| entry.facts.initialized.is_none()).count(),
         price: price_of(&own, pool, &input.planning.instance_types),
+        replicas,
         budgets: RemovalReason::OF_BUDGETS.into_iter().map(|reason| budget(pool, reason, totals, now.wall)).collect(),
         mistakes: view.mistakes(now.wall),
         held_back: held_back(pool, &view),
         conditions: conditions_of(conditions).into_iter().filter(|one| one.status != TRUE).collect(),
+    })
+}
+
+/// The nodes of a static pool; `None` for any other.
+fn replicas(
+    input: &ExplainInput<'_>,
+    name: &str,
+    left_out: Option<&str>,
+    nothing: Option<&PoolReason>,
+) -> Option<ReplicasNow> {
+    let count = input.snapshot.replica_counts(|_| false).remove(name)?;
+    let lack = match (left_out, nothing) {
+        _ if count.room() == 0 => Some(Shortfall::AtLimit),
+        (Some(why), _) => Some(Shortfall::LeftOut(why.to_owned())),
+        (None, Some(reason)) => Some(Shortfall::NothingFits(reason.detail.clone())),
+        (None, None) => None,
+    };
+    let sentence = match input.gates.static_capacity {
+        true => judge_replicas(input.snapshot, &count, lack.as_ref()).message,
+        false => STATIC_GATE_OFF.to_owned(),
+    };
+    Some(ReplicasNow {
+        desired: count.desired,
+        ready: count.ready(input.snapshot),
+        outgoing: count.outgoing.len(),
+        going: count.going,
+        limit: count.limit(),
+        sentence,
     })
 }
 

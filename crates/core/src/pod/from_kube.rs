@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, Pod as KubePod, PodSpec, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod as KubePod, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use thiserror::Error;
 
@@ -31,7 +31,7 @@ impl Pod {
     /// # Errors
     /// [`PodError`] for a quantity that makes no sense.
     pub fn from_kube(pod: &KubePod) -> Result<Self, PodError> {
-        let requests = pod.spec.as_ref().map(effective_requests).transpose()?.unwrap_or_default();
+        let requests = pod.spec.as_ref().map(|spec| requests_on_node(pod, spec)).transpose()?.unwrap_or_default();
         Ok(Self { requests, ..Self::without_requests(pod) })
     }
 
@@ -84,7 +84,15 @@ fn unsupported(spec: &PodSpec) -> Option<String> {
 /// # Errors
 /// [`PodError`] for a quantity that makes no sense.
 pub fn effective_requests(spec: &PodSpec) -> Result<Resources, PodError> {
-    let mut all = requests_of_containers(spec)?;
+    effective(spec, container_requests)
+}
+
+/// Requests of a pod, given those of each container.
+fn effective(
+    spec: &PodSpec,
+    of_container: impl Fn(&Container) -> Result<Resources, PodError>,
+) -> Result<Resources, PodError> {
+    let mut all = of_containers(spec, of_container)?;
     if let Some(resources) = &spec.resources {
         for (name, amount) in requests_or_limits("spec.resources", resources)?.iter() {
             all.set(name, amount);
@@ -92,6 +100,44 @@ pub fn effective_requests(spec: &PodSpec) -> Result<Resources, PodError> {
     }
     all.add(&amounts("spec.overhead", spec.overhead.as_ref())?);
     Ok(all)
+}
+
+/// The resources that a pod takes from its node while its containers are resized (Kubernetes 1.33): as kube-scheduler counts them,
+/// of each container the larger of its request and what kubelet has given it. So one that shrinks holds its room until kubelet
+/// has taken it back. A request that kubelet cannot meet on this node does not count.
+fn requests_on_node(pod: &KubePod, spec: &PodSpec) -> Result<Resources, PodError> {
+    let status = pod.status.as_ref().filter(|_| spec.node_name.as_ref().is_some_and(|node| !node.is_empty()));
+    let own = status.into_iter().flat_map(|status| [&status.container_statuses, &status.init_container_statuses]);
+    let given: BTreeMap<&str, Resources> =
+        own.flatten().flatten().map(|one| (one.name.as_str(), given_to_container(one))).collect();
+    let infeasible = status.is_some_and(|status| {
+        let mut conditions = status.conditions.iter().flatten();
+        conditions.any(|one| one.type_ == RESIZE_PENDING && one.reason.as_deref() == Some("Infeasible"))
+    });
+    effective(spec, |container| {
+        let mut asked = container_requests(container)?;
+        match given.get(container.name.as_str()).filter(|given| !given.is_empty()) {
+            Some(given) if infeasible => Ok(given.clone()),
+            Some(given) => {
+                asked.max(given);
+                Ok(asked)
+            }
+            None => Ok(asked),
+        }
+    })
+}
+
+/// Condition of a pod whose resize kubelet has put off or refused.
+const RESIZE_PENDING: &str = "PodResizePending";
+
+/// The requests that kubelet has set aside for a container, or runs it with, whichever is more. An amount that cannot be read
+/// counts as nothing: the pod's own requests stand.
+fn given_to_container(status: &ContainerStatus) -> Resources {
+    let allocated = status.allocated_resources.as_ref();
+    let mut given = amounts("", allocated).unwrap_or_default();
+    let running = status.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    given.max(&amounts("", running).unwrap_or_default());
+    given
 }
 
 /// The most that a pod may take, as a ResourceQuota counts it: limits of its containers, those of the pod itself above them,
@@ -251,6 +297,43 @@ mod tests {
             "containers": [{"name": "app", "resources": {"limits": {"nvidia.com/gpu": "2"}}}],
         }));
         assert_eq!(told, "nvidia.com/gpu: 2");
+    }
+
+    /// Requests of a pod of one container of `asked` CPUs, with that status.
+    fn resized(asked: &str, node: &str, status: serde_json::Value) -> String {
+        let containers =
+            serde_json::json!([{"name": "app", "resources": {"requests": {"cpu": asked, "memory": "1Gi"}}}]);
+        let pod = serde_json::json!({"metadata": {"name": "a"}, "spec": {"nodeName": node, "containers": containers}, "status": status});
+        Pod::from_kube(&serde_json::from_value(pod).unwrap()).unwrap().requests.to_string()
+    }
+
+    /// A container that kubelet has given `allocated` CPUs and runs with `running`.
+    fn given(allocated: &str, running: &str) -> serde_json::Value {
+        serde_json::json!({"name": "app", "image": "", "imageID": "", "ready": true, "restartCount": 0,
+            "allocatedResources": {"cpu": allocated, "memory": "1Gi"},
+            "resources": {"requests": {"cpu": running, "memory": "1Gi"}}})
+    }
+
+    #[test]
+    fn shrinking_pod_holds_its_room_until_kubelet_has_taken_it_back() {
+        let status = |allocated, running| serde_json::json!({"containerStatuses": [given(allocated, running)]});
+        assert_eq!(resized("1", "n", status("4", "4")), "cpu: 4, memory: 1Gi", "kubelet has not seen it");
+        assert_eq!(resized("1", "n", status("1", "4")), "cpu: 4, memory: 1Gi", "the container still has it");
+        assert_eq!(resized("1", "n", status("1", "1")), "cpu: 1, memory: 1Gi");
+        assert_eq!(resized("4", "n", status("1", "1")), "cpu: 4, memory: 1Gi", "one that grows has its room at once");
+        assert_eq!(resized("1", "", status("4", "4")), "cpu: 1, memory: 1Gi", "it is on no node");
+        assert_eq!(resized("1", "n", status("lots", "lots")), "cpu: 1, memory: 1Gi", "nothing that can be read");
+    }
+
+    #[test]
+    fn deferred_resize_counts_and_infeasible_one_does_not() {
+        let status = |reason: &str| {
+            let condition = serde_json::json!({"type": "PodResizePending", "status": "True", "reason": reason});
+            serde_json::json!({"containerStatuses": [given("2", "2")], "conditions": [condition]})
+        };
+        assert_eq!(resized("9", "n", status("Deferred")), "cpu: 9, memory: 1Gi");
+        assert_eq!(resized("9", "n", status("Infeasible")), "cpu: 2, memory: 1Gi");
+        assert_eq!(resized("1", "n", status("Deferred")), "cpu: 2, memory: 1Gi");
     }
 
     #[test]

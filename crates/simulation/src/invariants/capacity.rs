@@ -63,7 +63,11 @@ impl Checker {
     }
 
     fn asked(&mut self, state: &ClusterRecord, waited: &Waited) {
-        let comes = |claim: &&Claim| !claim.initialized && !claim.given_up && heard(state, claim) && state.stays(claim);
+        // Nodes of a static pool come whatever pods wait.
+        let is_static = |claim: &Claim| state.rules.pools.get(&claim.pool).is_some_and(|pool| pool.replicas.is_some());
+        let comes = |claim: &&Claim| {
+            !claim.initialized && !claim.given_up && heard(state, claim) && state.stays(claim) && !is_static(claim)
+        };
         let coming: Vec<&Claim> = state.living_claims().filter(comes).collect();
         let Some(oldest) = coming.iter().map(|claim| claim.created).min_by(f64::total_cmp) else { return };
         let mut needed = waited.since(oldest - PLANNED_BEFORE, state);
@@ -104,12 +108,12 @@ impl Checker {
 }
 
 /// True if the claim's leader knows of it, or has had half a minute to: a creation without an answer may be done late.
-fn heard(state: &ClusterRecord, claim: &Claim) -> bool {
+pub(super) fn heard(state: &ClusterRecord, claim: &Claim) -> bool {
     !claim.unheard || state.now - claim.created > PLANNED_BEFORE
 }
 
 /// A pool's NodeClaims that stay. One that is to be replaced does not: what replaces it comes first.
-fn staying<'a>(state: &'a ClusterRecord, pool: &'a str) -> impl Iterator<Item = &'a Claim> {
+pub(super) fn staying<'a>(state: &'a ClusterRecord, pool: &'a str) -> impl Iterator<Item = &'a Claim> {
     state.living_claims().filter(move |claim| {
         claim.pool == pool && claim.moves.is_none_or(|until| until < state.now) && state.stays(claim)
     })

@@ -16,6 +16,8 @@ pub(super) const CLOCK_OFF: f64 = 65.0;
 const REPAIRED: &str = "unhealthy";
 /// The reason of removing a node whose time is over: the nodes of a capacity block go all at once, as the block ends.
 const EXPIRED: &str = "expired";
+/// The reason of removing a node that its static pool has too many of: the operator asks for fewer.
+const SCALED_DOWN: &str = "overprovisioned";
 /// The reasons that budgets know, but for the one of repair.
 const REASONS: [&str; 3] = ["Empty", "Drifted", "Underutilized"];
 /// The reason by which budgets bound repair.
@@ -227,6 +229,7 @@ pub(super) fn is_of_own_will(state: &ClusterRecord, entry: &ActionEntry) -> bool
     let works = state.nodes_of(&claim.instance).any(|node| node.ready && !node.deleting);
     let runs = state.machines.get(&claim.instance).is_some_and(|machine| machine.to.is_none() && !machine.warned);
     let over = claim.expires.is_some_and(|at| at <= seconds(entry) + CLOCK_OFF);
-    let forced = is_repaired_by_force(claim) || claim.in_block && claim.goes_for == EXPIRED;
+    let asked_for = claim.goes_for == SCALED_DOWN || claim.in_block && claim.goes_for == EXPIRED;
+    let forced = is_repaired_by_force(claim) || asked_for;
     claim.initialized && claim.deleting.is_none() && !forced && works && runs && !over
 }

@@ -11,6 +11,7 @@ mod futile;
 mod history;
 mod index;
 mod records;
+mod replicas;
 mod reserved;
 mod rules;
 #[cfg(test)]
@@ -136,6 +137,7 @@ fn judge(entries: &[ActionEntry], end: &End) -> CheckOutcome {
     checker.unused_launches(entries);
     checker.futile_launches(entries);
     checker.reserved(entries);
+    checker.replicas(entries);
     CheckOutcome { checked: checker.checked, violations: checker.violations }
 }
 

@@ -17,13 +17,17 @@ pub(crate) fn note(world: &World) {
     let note = |fields: Vec<(&str, Value)>| world.log.append("rules", &Caller::named("operator"), fields);
     for pool in world.api.list(&Gvr::new("karpenter.sh", "v1", "nodepools")) {
         let spec = &pool["spec"];
-        note(vec![
+        let mut fields = vec![
             ("resource", json!("nodepools")),
             ("name", pool["metadata"]["name"].clone()),
             ("limits", spec["limits"].clone()),
             ("budgets", spec["disruption"]["budgets"].clone()),
             ("ttl", json!(!pool["metadata"]["annotations"]["dovetail.dev/ttl-seconds-after-empty"].is_null())),
-        ]);
+        ];
+        if !spec["replicas"].is_null() {
+            fields.push(("replicas", spec["replicas"].clone()));
+        }
+        note(fields);
     }
     for set in world.api.list(&Gvr::new("apps", "v1", "daemonsets")) {
         note(vec![
@@ -115,6 +119,8 @@ pub(super) struct PoolRules {
     pub budgets: Vec<BudgetRule>,
     /// True if it was a Provisioner with a time to live, to which budgets do not apply.
     pub ttl: bool,
+    /// `spec.replicas` of a static pool.
+    pub replicas: Option<i64>,
 }
 
 /// A budget of a pool: the number of nodes that may be disrupted at once.
@@ -144,7 +150,8 @@ impl RulesInForce {
                 let budgets =
                     value("budgets").as_array().into_iter().flatten().filter_map(BudgetRule::from_json).collect();
                 let (limits, ttl) = (amounts(&value("limits")), value("ttl") == true);
-                self.pools.insert(name, PoolRules { limits, budgets, ttl });
+                let replicas = value("replicas").as_i64();
+                self.pools.insert(name, PoolRules { limits, budgets, ttl, replicas });
             }
             "statefulsets" => {
                 let own = self.ordered.entry((entry.text("namespace").to_owned(), name)).or_default();

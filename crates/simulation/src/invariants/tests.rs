@@ -4,6 +4,7 @@
 mod commands;
 mod futile;
 mod index;
+mod replicas;
 mod reserved;
 mod rules;
 mod unused;

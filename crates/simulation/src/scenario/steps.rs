@@ -130,7 +130,7 @@ impl Checker<'_> {
     }
 
     fn scale(&mut self, field: &str, scale: &scenario::Scale) -> Action {
-        self.kind(field, "scale", &scale.kind, &["Deployment", "ReplicaSet", "StatefulSet"]);
+        self.kind(field, "scale", &scale.kind, &["Deployment", "NodePool", "ReplicaSet", "StatefulSet"]);
         if u64::from(scale.replicas) > MAX_PODS {
             let (what, most) = (format!("{} pods", scale.replicas), format!("{MAX_PODS} at most"));
             self.mistake(format!("{field}.scale.replicas"), &scale.kind, what, most);

@@ -45,7 +45,7 @@ pub fn attach(bench: &Alone, cluster: &Addr<ClusterWatcher>) {
         classes: ear.clone().recipient(),
         unusable: ear.clone().recipient(),
         world: ear.clone().recipient(),
-        disruption: ear.clone().recipient(),
+        disruption: vec![ear.clone().recipient()],
         unused: ear.clone().recipient(),
     });
 }

@@ -116,6 +116,12 @@ pub struct Gates {
     /// True if they are removed by force, whatever budgets say, as before Karpenter 1.15.
     pub legacy_repair: bool,
     pub reserved_capacity: bool,
+    /// True if static pools are held.
+    pub static_capacity: bool,
+    /// True if a drifted node of a static pool goes before its successor where `limits.nodes` leaves no room for both.
+    pub terminate_first_drift: bool,
+    /// The same for an unwell node.
+    pub terminate_first_repair: bool,
     /// True if drift is off: no node drifts, and one that has the condition loses it.
     pub drift_off: bool,
 }

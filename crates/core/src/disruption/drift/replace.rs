@@ -17,6 +17,7 @@ use crate::disruption::machines::NodeAndClaim;
 use crate::disruption::own_slot::{EndedFirst, find_own_slot};
 use crate::disruption::pools::{DisruptionPool, Observing};
 use crate::disruption::repair::RepairMark;
+use crate::disruption::succession::{holds_replicas, succeed_drifted};
 use crate::disruption::{Blocked, RemovalReason, allowed, blocked};
 use crate::interruption::LONGEST_PLACE_WAIT;
 use crate::termination::SuccessorPlace;
@@ -68,6 +69,9 @@ impl<'a> Look<'a> {
         let Some(view) = self.pools.get(pool).filter(|_| !candidates.is_empty() || !running.is_empty()).cloned() else {
             return;
         };
+        if holds_replicas(self, &view) {
+            return succeed_drifted(self, pool, candidates, &view, totals);
+        }
         let allowed = allowed(view.pool, RemovalReason::Drifted, totals.nodes, self.now);
         let over = allowed.nodes.is_some_and(|nodes| totals.disrupting > nodes);
         running.iter().for_each(|machine| self.go_on_replacing(machine, &view, allowed.is_none(), over));
@@ -133,7 +137,7 @@ impl<'a> Look<'a> {
     /// As many as there is room for of those that nothing holds: without pods first, then those that have failed less often,
     /// then the longest drifted. Returns as well the number of those for which it has not looked for a reason that holds them,
     /// which is dear: they wait for room.
-    fn free_to_go(
+    pub(in crate::disruption) fn free_to_go(
         &mut self,
         pool: &str,
         mut candidates: Vec<DriftedNode<'a>>,
@@ -165,7 +169,7 @@ impl<'a> Look<'a> {
 
     /// The reason that keeps a drifted node. With a `terminationGracePeriod` pods do not: it bounds how long they may (core
     /// spec 5.2).
-    fn holds(&self, machine: &NodeAndClaim<'a>) -> Option<(String, Option<Timestamp>)> {
+    pub(in crate::disruption) fn holds(&self, machine: &NodeAndClaim<'a>) -> Option<(String, Option<Timestamp>)> {
         let claim = self.snapshot.claims.get(&machine.claim.name)?;
         if claim.claim.spec.termination_grace_period.is_none() {
             return blocked::why(machine, self.snapshot, self.now);

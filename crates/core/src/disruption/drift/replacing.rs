@@ -80,6 +80,11 @@ impl Replacements {
         (pause.until, pause.failures > 0)
     }
 
+    /// Notes that a node of a pool was replaced: its next one waits no longer.
+    pub fn note_replaced(&mut self, pool: &str, reason: RemovalReason) {
+        self.pauses.remove(&(pool.to_owned(), reason));
+    }
+
     /// Number of a pool's nodes that are being replaced for a reason.
     pub fn running_for(&self, pool: &str, reason: RemovalReason) -> usize {
         self.running.values().filter(|one| one.disrupted.pool == pool && one.cause.reason() == reason).count()
@@ -99,7 +104,12 @@ impl Replacements {
 
     /// Notes that a node could not be replaced; returns the time for which its pool waits. Those that fail together are one
     /// failure.
-    pub(super) fn fail(&mut self, one: &DisruptedClaim, reason: RemovalReason, now: Timestamp) -> SignedDuration {
+    pub(in crate::disruption) fn fail(
+        &mut self,
+        one: &DisruptedClaim,
+        reason: RemovalReason,
+        now: Timestamp,
+    ) -> SignedDuration {
         self.failed.entry(one.uid.clone()).or_insert_with(|| (one.claim.clone(), 0)).1 += 1;
         let pause = self.pauses.entry((one.pool.clone(), reason)).or_default();
         if pause.until > now {

@@ -28,6 +28,7 @@ use super::emptiness::PoolNodeTotals;
 use super::look::{Look, disrupted};
 use super::machines::NodeAndClaim;
 use super::pools::{DisruptionPool, Observing};
+use super::succession::{holds_replicas, order_successor};
 use super::{RemovalReason, allowed, blocked};
 use crate::clock::signed;
 use crate::cluster_state::{NominationTarget, PodEntry};
@@ -208,6 +209,13 @@ impl<'a> Look<'a> {
         }
         let cause = one.cause(self.claims_grace(machine));
         let disrupted = disrupted(machine);
+        if let Some(view) = self.pools.get(pool).filter(|view| holds_replicas(self, view)).cloned() {
+            let begins = order_successor(self, pool, &view, machine, cause);
+            if begins {
+                self.memory.repairs.note_begun(pool, &disrupted, self.now);
+            }
+            return begins;
+        }
         if !moves_any(machine) {
             self.memory.repairs.note_begun(pool, &disrupted, self.now);
             self.go(cause, disrupted);
@@ -240,6 +248,13 @@ impl<'a> Look<'a> {
     pub(super) fn needs_no_repair(&self, machine: &NodeAndClaim<'a>) -> Option<String> {
         let well = Diagnosis::from_conditions(&machine.node.unwell, self.now).is_none();
         find_veto(machine).or_else(|| well.then(|| "it is healthy again".to_owned()))
+    }
+
+    /// The cause for which a node is repaired now; `None` if it needs no repair.
+    pub(super) fn repair_cause(&self, machine: &NodeAndClaim<'a>) -> Option<DisruptionCause> {
+        let diagnosis = Diagnosis::from_conditions(&machine.node.unwell, self.now)?;
+        let cause = Patient { machine: *machine, diagnosis }.cause(self.claims_grace(machine));
+        find_veto(machine).is_none().then_some(cause)
     }
 
     /// True if the node that a pod is expected on is not unwell itself.

@@ -12,6 +12,7 @@ mod own_slot;
 mod queue;
 mod repair;
 mod replacing;
+mod succession;
 mod ttl;
 mod usage;
 mod waiting;

@@ -9,7 +9,15 @@ use crate::disruption::drift::Gates;
 use crate::disruption::repair::HeldRepair;
 
 const MINUTE: f64 = 60.0;
-const REPAIRING: Gates = Gates { node_repair: true, legacy_repair: false, reserved_capacity: true, drift_off: false };
+const REPAIRING: Gates = Gates {
+    node_repair: true,
+    legacy_repair: false,
+    reserved_capacity: true,
+    static_capacity: false,
+    terminate_first_drift: false,
+    terminate_first_repair: false,
+    drift_off: false,
+};
 
 /// A pool whose nodes report conditions, and the first look at it.
 struct Ward {

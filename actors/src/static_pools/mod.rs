@@ -1,0 +1,297 @@
+//! Holds static pools (`spec.replicas`): orders the claims that one lacks and removes those that it has too many of. The count
+//! and the choice are `dovetail_core::static_pools`'; started where the feature gate StaticCapacity is open.
+//!
+//! One actor makes all claims of static pools, those too that succeed a drifted node: so `limits.nodes` is kept without anybody
+//! waiting for anybody. The cluster state hears of a plan before anything is created and before the next look.
+//!
+//! At the mailbox's bound: what comes in only says that something has changed; there is one look at a time.
+
+mod condition;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_core::cluster_state::{Planning, PlanningInput, Snapshot};
+use dovetail_core::disruption::{DisruptedClaim, RemovalReason};
+use dovetail_core::pack::{Options, Packing};
+use dovetail_core::static_pools::{
+    ReplicaVerdict, Shortfall, StaticDecision, StaticMemory, decide_replicas, judge_replicas, plan_replicas, unplaced,
+};
+use kube::ResourceExt;
+
+use crate::context::brakes::Brakes;
+use crate::context::env::Env;
+use crate::context::plan::Plans;
+use crate::context::solver::{Solver, attempt};
+use crate::kube::calls::Calls;
+use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder, ToTerminator};
+use crate::messages::{
+    ClaimRef, ClusterChanged, InstanceTypesFor, LaunchClaims, Observe, PlanClaims, Remove, StaticPoolState,
+    StaticPoolsState, TakeObserved, TraceContext,
+};
+use crate::telemetry::log_event::{LogEvent, Names};
+
+/// Pause after a change before a look, as changes come in bursts.
+const SETTLING_TIME: Duration = Duration::from_millis(200);
+/// Interval of the looks when nothing changes: an offering may be available again.
+const POLL: Duration = Duration::from_secs(30);
+/// Pause after a look that had no answer.
+const NO_ANSWER: Duration = Duration::from_secs(1);
+/// Most names that a log line gives.
+const NAMES_LISTED: usize = 20;
+
+/// Addresses that it sends to.
+#[derive(Clone)]
+pub struct StaticPoolsLinks {
+    /// For snapshots and plans.
+    pub cluster: ToClusterWatcher,
+    /// For instance types.
+    pub catalogue: ToCatalogue,
+    /// For claims that are to be launched.
+    pub launcher: ToLauncher,
+    /// For claims that are to go.
+    pub terminator: ToTerminator,
+    /// For events.
+    pub recorder: ToRecorder,
+    /// For the pools' conditions.
+    pub calls: Calls,
+}
+
+/// The actor `static_pools`.
+pub struct StaticPools {
+    env: Env,
+    links: StaticPoolsLinks,
+    solver: Arc<dyn Solver>,
+    rng: fastrand::Rng,
+    memory: StaticMemory,
+    looking: bool,
+    changed: bool,
+    /// Time and handle of the next look.
+    wake: Option<(Duration, SpawnHandle)>,
+    /// True if the last plan left something out: offerings that EC2 has refused are worth another call.
+    left_out: bool,
+    state: StaticPoolsState,
+    /// Conditions as they were reported last, by pool: reason.
+    reported: BTreeMap<String, &'static str>,
+    /// Pools whose condition is being written.
+    writing: std::collections::BTreeSet<String>,
+    /// Pools whose condition cannot be written.
+    brakes: Brakes,
+}
+
+/// Outcome of a look.
+struct Planned {
+    snapshot: Snapshot,
+    decision: StaticDecision,
+    planning: Planning,
+    packing: Packing,
+}
+
+impl StaticPools {
+    /// At the start of a term.
+    pub fn new(env: &Env, links: StaticPoolsLinks, solver: Arc<dyn Solver>) -> Self {
+        let env = env.for_actor("static_pools");
+        let rng = env.rng("names");
+        Self {
+            env,
+            links,
+            solver,
+            rng,
+            memory: StaticMemory::default(),
+            looking: false,
+            changed: false,
+            wake: None,
+            left_out: false,
+            state: StaticPoolsState::default(),
+            reported: BTreeMap::new(),
+            writing: std::collections::BTreeSet::new(),
+            brakes: Brakes::default(),
+        }
+    }
+}
+
+impl Actor for StaticPools {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.look_in(SETTLING_TIME, ctx);
+    }
+}
+
+impl Handler<ClusterChanged> for StaticPools {
+    type Result = ();
+
+    fn handle(&mut self, _: ClusterChanged, ctx: &mut Self::Context) {
+        if self.looking {
+            self.changed = true;
+        } else {
+            self.look_in(SETTLING_TIME, ctx);
+        }
+    }
+}
+
+impl Handler<Observe> for StaticPools {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.state.clone().into())
+    }
+}
+
+impl StaticPools {
+    /// Looks after that time, or sooner if that is planned already.
+    fn look_in(&mut self, after: Duration, ctx: &mut Context<Self>) {
+        let due = self.env.now() + after;
+        if let Some((planned, handle)) = self.wake {
+            if planned <= due {
+                return;
+            }
+            ctx.cancel_future(handle);
+        }
+        let handle = ctx.run_later(after, |actor, ctx| {
+            actor.wake = None;
+            actor.look_at_pools(ctx);
+        });
+        self.wake = Some((due, handle));
+    }
+
+    fn look_at_pools(&mut self, ctx: &mut Context<Self>) {
+        if self.looking || !self.links.calls.may_act() || !self.env.skew().is_borne() {
+            return self.look_in(POLL, ctx);
+        }
+        (self.looking, self.changed) = (true, false);
+        let taking = self.links.cluster.send(TakeObserved).into_actor(self);
+        ctx.spawn(taking.map(|known, actor, ctx| match known.ok().flatten() {
+            Some(snapshot) => actor.decide(snapshot, ctx),
+            None => actor.looked(NO_ANSWER, ctx),
+        }));
+    }
+
+    /// Ends a look.
+    fn looked(&mut self, again: Duration, ctx: &mut Context<Self>) {
+        self.looking = false;
+        self.look_in(again, ctx);
+        if self.changed {
+            self.look_in(SETTLING_TIME, ctx);
+        }
+    }
+
+    fn decide(&mut self, snapshot: Snapshot, ctx: &mut Context<Self>) {
+        self.state.looks += 1;
+        let decision = decide_replicas(&snapshot, &mut self.memory, self.env.moment());
+        for (pool, claims) in &decision.removals {
+            self.remove(pool, claims);
+        }
+        if decision.wanted.is_empty() {
+            let again = decision.again.unwrap_or(POLL).min(POLL);
+            self.report(&snapshot, &decision.waiting, ctx);
+            return self.looked(again, ctx);
+        }
+        let planning =
+            plan(self.links.clone(), self.solver.clone(), self.env.clone(), snapshot, decision, self.left_out);
+        ctx.spawn(planning.into_actor(self).map(|planned, actor, ctx| {
+            let Some(planned) = planned else { return actor.looked(NO_ANSWER, ctx) };
+            actor.order(planned, ctx);
+            actor.looked(POLL, ctx);
+        }));
+    }
+
+    /// Orders what is planned. The cluster state hears of it first: the next look counts it.
+    fn order(&mut self, planned: Planned, ctx: &mut Context<Self>) {
+        let Planned { snapshot, decision, planning, packing } = planned;
+        let lacks = unplaced(&planning, &packing, &decision.wanted);
+        self.left_out = !lacks.is_empty();
+        let trace = TraceContext::root(&mut self.rng);
+        let plans = Plans::new(&snapshot, &planning, self.env.term);
+        let (mut claims, mut orders) = (Vec::new(), Vec::new());
+        let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for one in &packing.claims {
+            let Some(order) = plans.order(one, &trace.to_string(), &mut self.rng) else { continue };
+            let pool = planning.pools[one.pool].name_any();
+            names.entry(pool).or_default().push(order.claim.name_any());
+            claims.push((order.claim.clone(), plans.most_capacity(one)));
+            orders.push(order);
+        }
+        for (pool, names) in names {
+            self.memory.note_ordered(&pool, names.iter().cloned());
+            let (nodes, node_claims) = (names.len(), Names::first(NAMES_LISTED, names));
+            let replicas = snapshot.pools.get(&pool).and_then(|pool| pool.spec.replicas).unwrap_or_default();
+            self.env.emit_in(LogEvent::ReplicasLaunched { node_pool: pool, replicas, nodes, node_claims }, trace);
+        }
+        let now = self.env.now();
+        lacks.iter().for_each(|(pool, why)| self.memory.note_unplaced(pool, why.clone(), now));
+        let term = self.env.term;
+        if !orders.is_empty() {
+            self.env.post(&self.links.cluster, PlanClaims { term, claims, expected: Vec::new() });
+            self.env.post(&self.links.launcher, LaunchClaims { term, orders, trace });
+        }
+        let waiting = decision.waiting.into_iter().chain(lacks).collect();
+        self.report(&snapshot, &waiting, ctx);
+    }
+
+    fn remove(&mut self, pool: &str, claims: &[DisruptedClaim]) {
+        let (term, trace) = (self.env.term, TraceContext::root(&mut self.rng));
+        let reason = RemovalReason::Overprovisioned;
+        let names = Names::first(NAMES_LISTED, claims.iter().map(|one| one.claim.clone()));
+        let log_event =
+            LogEvent::ReplicasRemoved { node_pool: pool.to_owned(), nodes: claims.len(), node_claims: names };
+        self.env.emit_in(log_event, trace);
+        let claims = claims.iter().map(|one| ClaimRef { name: one.claim.clone(), uid: one.uid.clone() }).collect();
+        self.env.post(&self.links.terminator, Remove { term, claims, reason, grace: None, trace });
+    }
+
+    /// Says of each pool what it has: in the actor's state and by its condition.
+    fn report(&mut self, snapshot: &Snapshot, waiting: &BTreeMap<String, Shortfall>, ctx: &mut Context<Self>) {
+        let counts = snapshot.replica_counts(|_| false);
+        self.state.pools.retain(|pool, _| counts.contains_key(pool.as_str()));
+        self.reported.retain(|pool, _| counts.contains_key(pool.as_str()));
+        for (name, count) in counts {
+            let ReplicaVerdict { status, reason, message } = judge_replicas(snapshot, &count, waiting.get(name));
+            let ready = count.ready(snapshot);
+            let state = StaticPoolState {
+                desired: count.desired,
+                ready,
+                launching: count.standing() - ready,
+                deleting: count.outgoing.len() + count.going,
+                says: format!("{reason}: {message}"),
+            };
+            self.state.pools.insert(name.to_owned(), state);
+            if count.pool.metadata.deletion_timestamp.is_none() {
+                let verdict = ReplicaVerdict { status, reason, message };
+                self.say(name, count.pool, verdict, ctx);
+            }
+        }
+    }
+}
+
+/// Plans what a decision wants.
+async fn plan(
+    links: StaticPoolsLinks,
+    solver: Arc<dyn Solver>,
+    env: Env,
+    snapshot: Snapshot,
+    decision: StaticDecision,
+    last_resort: bool,
+) -> Option<Planned> {
+    let in_use = snapshot.classes_in_use();
+    let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
+    let instance_types = links.catalogue.send(InstanceTypesFor { last_resort, classes }).await.ok()??;
+    let input = PlanningInput {
+        instance_types,
+        min_values: env.settings.min_values,
+        policy: env.settings.policy,
+        daemon_share: env.settings.daemon_share,
+        now: env.moment(),
+        ..PlanningInput::default()
+    };
+    let planning = plan_replicas(&snapshot, &input, &decision.wanted);
+    let (price_per_node, max_option_price) = (env.settings.price_per_node, env.settings.max_option_price);
+    let options = Options { price_per_node, max_option_price, ..Options::default() };
+    let packing = match planning.problem.pods.is_empty() {
+        true => Packing::default(),
+        false => attempt(solver, planning.problem.clone(), options).await.ok()?,
+    };
+    Some(Planned { snapshot, decision, planning, packing })
+}

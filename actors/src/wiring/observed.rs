@@ -1,0 +1,41 @@
+//! The actors that are asked for their state, by name.
+
+use actix::prelude::*;
+
+use super::{Leading, Warm};
+use crate::messages::Observe;
+
+impl Warm {
+    /// Actors that answer [`Observe`], by name.
+    pub fn observed(&self) -> Vec<(&'static str, Recipient<Observe>)> {
+        let webhook = self.webhook.clone().map(|webhook| ("webhook", webhook.recipient()));
+        let always = [
+            ("pod_watcher", self.pod_watcher.clone().recipient()),
+            ("cluster_watcher", self.cluster_watcher.clone().recipient()),
+            ("catalogue", self.catalogue.clone().recipient()),
+            ("recorder", self.recorder.clone().recipient()),
+        ];
+        always.into_iter().chain(webhook).collect()
+    }
+}
+
+impl Leading {
+    /// Actors that answer [`Observe`], by name.
+    pub fn observed(&self) -> Vec<(&'static str, Recipient<Observe>)> {
+        let of_gates = self.static_pools.clone().map(|actor| ("static_pools", actor.recipient()));
+        let always = vec![
+            ("batcher", self.batcher.clone().recipient()),
+            ("packer", self.packer.clone().recipient()),
+            ("launcher", self.launcher.clone().recipient()),
+            ("registrar", self.registrar.clone().recipient()),
+            ("node_class", self.node_class.clone().recipient()),
+            ("terminator", self.terminator.clone().recipient()),
+            ("interruption", self.interruption.clone().recipient()),
+            ("disruptor", self.disruptor.clone().recipient()),
+            ("janitor", self.janitor.clone().recipient()),
+            ("owner", self.owner.clone().recipient()),
+            ("translator", self.translator.clone().recipient()),
+        ];
+        always.into_iter().chain(of_gates).collect()
+    }
+}
