@@ -193,6 +193,9 @@ pub struct SimulateArgs {
     /// Write the traces, one OTLP/JSON document, which Jaeger's page reads
     #[arg(long, value_name = "FILE", conflicts_with = "random")]
     pub traces: Option<String>,
+    /// Say on standard error what the run has cost before each step and at the end: CPU of the replicas and of all, memory
+    #[arg(long, conflicts_with_all = ["random", "shrink"])]
+    pub cost: bool,
     /// The seed, instead of the scenario's
     #[arg(long, conflicts_with = "random")]
     pub seed: Option<u64>,

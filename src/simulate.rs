@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dovetail_input::{Failure, Mistake};
 use dovetail_simulation::random::{self, Seeds};
-use dovetail_simulation::{JournalLine, PlayOptions, play_file, shrink};
+use dovetail_simulation::{CostSoFar, JournalLine, PlayOptions, play_file, shrink};
 
 use crate::cli::SimulateArgs;
 use crate::terminal;
@@ -74,7 +74,12 @@ fn options(args: &SimulateArgs) -> PlayOptions {
         metrics: args.metrics.clone(),
         traces: args.traces.clone(),
         watcher: None,
+        cost: if args.cost { Some(print_cost) } else { None },
     }
+}
+
+fn print_cost(cost: &CostSoFar) {
+    eprintln!("{cost}");
 }
 
 fn print(text: &str) -> Result<(), Failure> {

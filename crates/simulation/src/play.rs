@@ -13,9 +13,10 @@ use dovetail_input::manifests::read_manifests;
 use dovetail_input::{Failure, Mistake, describe, environment};
 use dovetail_observability::Metrics;
 use dovetail_sandbox::apiserver::NODE_POOLS;
+use dovetail_sandbox::cpu;
 use dovetail_sandbox::log::{Caller, EventLog};
 use dovetail_telemetry::state::Latest;
-use dovetail_telemetry::stopwatch::Stopwatch;
+use dovetail_telemetry::stopwatch::{Stopwatch, rss_kib};
 use dovetail_telemetry::{self as telemetry, Spans};
 use serde_json::json;
 use tokio::task::LocalSet;
@@ -58,6 +59,36 @@ pub struct PlayOptions {
     pub traces: Option<String>,
     /// Hears log events as they happen.
     pub watcher: Option<Watcher>,
+    /// Called with what the run has cost so far, before each step and at the end.
+    pub cost: Option<fn(&CostSoFar)>,
+}
+
+/// CPU and memory that a run has taken so far. Real figures: no two runs have the same.
+pub struct CostSoFar {
+    at: Duration,
+    replicas: Duration,
+    all: Duration,
+    peak_kib: u64,
+    resident_kib: u64,
+}
+
+impl fmt::Display for CostSoFar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [at, replicas, all] = [self.at, self.replicas, self.all].map(|time| time.as_secs_f64());
+        let (peak, resident) = (self.peak_kib / 1024, self.resident_kib / 1024);
+        write!(
+            f,
+            "cost at {at:.0} s: {replicas:.3} CPU seconds of replicas, {all:.3} of all; {resident} MiB, {peak} at most"
+        )
+    }
+}
+
+impl CostSoFar {
+    fn of_world(world: &World) -> Self {
+        let (resident_kib, peak_kib) = rss_kib();
+        let (at, replicas) = (world.now(), world.cpu_of_replicas());
+        Self { at, replicas, all: cpu::of_thread(), peak_kib, resident_kib }
+    }
 }
 
 /// The outcome of a scenario that was played.
@@ -125,7 +156,11 @@ pub fn play_file(path: &Path, options: &PlayOptions) -> Result<Played, Failure> 
         reader: &reader,
         first: &first,
         broken: options.broken,
+        cost: options.cost,
     };
+    if options.cost.is_some() {
+        cpu::measure();
+    }
     let report = LocalSet::new().block_on(&runtime, run.play(events, seen))?;
     let metrics = metrics.map(|(file, metrics)| write_metrics(file, &metrics)).transpose()?;
     if let Some((mut file, spans)) = traces {
@@ -168,6 +203,7 @@ struct Run<'a> {
     reader: &'a Reader<'a>,
     first: &'a [Manifest],
     broken: Option<Broken>,
+    cost: Option<fn(&CostSoFar)>,
 }
 
 /// Notes the rules anew whenever the NodePools have become others: those of Provisioners are made by the control plane.
@@ -210,6 +246,7 @@ impl Run<'_> {
         let started = tokio::time::Instant::now();
         for Timed { at, action, step } in &self.checked.steps {
             tokio::time::sleep_until(started + *at).await;
+            self.tell_cost(&world);
             let done = world.act(action, &|files| self.reader.read_files(files));
             done.map_err(|why| self.refused(*step, why))?;
             if matches!(action, crate::world::Action::Apply { .. }) {
@@ -217,10 +254,18 @@ impl Run<'_> {
             }
         }
         crate::settled::wait(&world, self.checked.settled, started + self.checked.until).await;
+        self.tell_cost(&world);
         let report = report::build_report(&world);
+        self.tell_cost(&world);
         world.log.append("end", &Caller::named("simulation"), [("violations", json!(report.violations()))]);
         world.log.flush().map_err(|why| Failure::System(format!("--events: {why}")))?;
         Ok(report)
+    }
+
+    fn tell_cost(&self, world: &World) {
+        if let Some(cost) = self.cost {
+            cost(&CostSoFar::of_world(world));
+        }
     }
 
     /// A refusal of the world, with the place of the step that it refused.
