@@ -71,7 +71,7 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
     let identity = process::identity(rng_seed);
     let spans = Spans::of_environment(telemetry::resource_of(&settings, &identity))?;
     let latest = Latest::default();
-    latest.without_objects(settings.without_object_metrics);
+    latest.limit_objects(&settings);
     let metrics = telemetry::metrics(&latest, spans.clone());
     let health = Health::new(Arc::new(|| SystemClock.monotonic()), health_loop::DEAD_AFTER);
     process::serve(&settings, target.in_cluster, &health, &metrics, None)?;

@@ -1,4 +1,4 @@
-//! Settings that go together: those of the API server's client, of the log, of the conversion webhook.
+//! Settings that go together: those of the API server's client, of the log, of size, of the conversion webhook.
 
 use serde::Serialize;
 
@@ -47,6 +47,21 @@ pub enum LogFormat {
     Text,
     /// For a machine.
     Json,
+}
+
+/// Settings that depend on the size of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ScaleSettings {
+    /// `DISABLE_CLUSTER_STATE_OBSERVABILITY`.
+    pub without_object_metrics: bool,
+    /// `OBJECT_METRICS_MAX_NODES`.
+    pub object_metrics_most: usize,
+}
+
+impl Default for ScaleSettings {
+    fn default() -> Self {
+        Self { without_object_metrics: false, object_metrics_most: 2000 }
+    }
 }
 
 /// The webhook that converts between v1beta1 and v1.

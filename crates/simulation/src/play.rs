@@ -8,6 +8,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
+use dovetail_actors::Settings;
 use dovetail_api::manifest::Manifest;
 use dovetail_input::manifests::read_manifests;
 use dovetail_input::{Failure, Mistake, describe, environment};
@@ -137,6 +138,8 @@ pub fn play_file(path: &Path, options: &PlayOptions) -> Result<Played, Failure> 
     let traces = options.traces.as_deref().map(|path| Ok::<_, Failure>((create(path)?, Spans::kept()))).transpose()?;
 
     let latest = Latest::default();
+    // Those that make no sense are refused above.
+    latest.limit_objects(&Settings::from_map(&checked.settings).unwrap_or_default());
     let metrics = options.metrics.as_deref().map(|path| {
         let metrics = telemetry::metrics(&latest, None);
         Ok::<_, Failure>((create(path)?, metrics))
