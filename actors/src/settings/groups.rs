@@ -1,5 +1,6 @@
 //! Settings that go together: those of the API server's client, of the log, of size, of the conversion webhook.
 
+use dovetail_cloud::ec2::AccountLimits;
 use serde::Serialize;
 
 /// Access to the API server: address and rate.
@@ -49,9 +50,11 @@ pub enum LogFormat {
     Json,
 }
 
-/// Settings that depend on the size of the cluster.
+/// Settings that depend on the size of the cluster and of the account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ScaleSettings {
+    /// `EC2_LIMITS`: EC2's token buckets, where the account's are others than AWS publishes.
+    pub ec2_limits: AccountLimits,
     /// `DISABLE_CLUSTER_STATE_OBSERVABILITY`.
     pub without_object_metrics: bool,
     /// `OBJECT_METRICS_MAX_NODES`.
@@ -60,7 +63,7 @@ pub struct ScaleSettings {
 
 impl Default for ScaleSettings {
     fn default() -> Self {
-        Self { without_object_metrics: false, object_metrics_most: 2000 }
+        Self { ec2_limits: AccountLimits::default(), without_object_metrics: false, object_metrics_most: 2000 }
     }
 }
 

@@ -4,7 +4,7 @@
 use super::Settings;
 use super::disruption::{factor, part, rebalance, time_from_zero};
 use super::parse::{
-    ValueRefusal, above_zero, address, adopt_as, boolean, ca_bundle, delay, duration, filled, from_zero,
+    ValueRefusal, above_zero, address, adopt_as, boolean, ca_bundle, delay, duration, ec2_limits, filled, from_zero,
     gates, https_url, interruptions, kubernetes_version, log_format, min_values, minute_at_least,
     minute_at_least_or_never, number, object_name, one_of, outputs, percent, policy, port_or_none, preferences, queue,
     queue_region, share, tenth_at_least, times, token, url, whole_seconds,
@@ -128,6 +128,8 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.default_instance_profile = filled(text)?)),
     row(Aws, "DISABLE_DRY_RUN", BOOL, "false", "true: do not check node classes by dry runs of launches. A missing permission then shows at the first launch",
         |own, text| Ok(own.disable_dry_run = boolean(text)?)),
+    row(Aws, "EC2_LIMITS", "NAME=SIZE/RATE,…", "", "EC2's token buckets that are larger in this account than AWS publishes, such as InstancesLaunched=5000/20: what a bucket holds, and what comes back a second. Names: Describe, Mutate, RunInstances, TerminateInstances, Tags, InstancesLaunched, InstancesTerminated",
+        |own, text| Ok(own.scale.ec2_limits = ec2_limits(text)?)),
     row(Aws, "FEATURE_GATES", "NAME=BOOL,…", "Drift=true,ReservedCapacity=true", "Karpenter's feature gates. Drift: replace nodes that are no longer what their NodePool and EC2NodeClass ask for. ReservedCapacity: use capacity reservations where node classes select them, and only there. NodeRepair: replace nodes that are unhealthy for too long. SpotToSpotConsolidation: replace spot nodes by cheaper spot nodes. ManyToManyConsolidation (Dovetail's own): replace nodes by several new ones. NodeOverlay, StaticCapacity and CapacityBuffer are not implemented; run reports these and unknown names at the start",
         |own, text| Ok(own.set_gates(gates(text)?))),
     row(Aws, "INTERRUPTION", "WAY", "replace", "replace: new places for an interrupted node's pods come first; evict: the node is drained at once, Karpenter's way",

@@ -89,6 +89,7 @@ impl Copy {
                 cluster_name: settings.cluster_name.clone(),
                 cluster_uid: self.uid.clone(),
                 cluster_dns: Some("172.20.0.10".to_owned()),
+                limits: settings.scale.ec2_limits.clone(),
                 ..Ec2Settings::default()
             },
         );
