@@ -174,6 +174,7 @@ async fn parts(
         cloud: Arc::new(cloud),
         clock,
         rng_seed,
+        streams_lists: preflight::streams_lists(&facts.version),
         settings,
         identities: None,
         solver: Arc::new(solver),

@@ -99,6 +99,7 @@ impl Copy {
             lease_kube: self.api.client(caller),
             cloud: Arc::new(cloud),
             clock: ClusterClock::over(parts.clock),
+            streams_lists: false,
             rng_seed: parts.seed,
             settings,
             solver: parts.solver,

@@ -157,6 +157,7 @@ impl Replica {
             lease_kube: client(caller),
             cloud: BrokenCloud::instead_of(cloud, around.config.broken),
             clock,
+            streams_lists: false,
             rng_seed,
             settings,
             identities: None,
