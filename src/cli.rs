@@ -253,6 +253,9 @@ pub struct SimulateArgs {
     /// Show no progress
     #[arg(long, short)]
     pub quiet: bool,
+    /// Say on standard error what the run has cost before each step and at the end: CPU of the replicas and of all, memory
+    #[arg(long, conflicts_with_all = ["random", "shrink"])]
+    pub cost: bool,
     /// The seed, instead of the scenario's
     #[arg(long, conflicts_with = "random")]
     pub seed: Option<u64>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dovetail_input::{Failure, Mistake};
 use dovetail_simulation::random::{self, Seeds};
-use dovetail_simulation::{JournalLine, PlayOptions, play_file, shrink};
+use dovetail_simulation::{CostSoFar, JournalLine, PlayOptions, play_file, shrink};
 
 use crate::cli::SimulateArgs;
 use crate::output::print;
@@ -80,5 +80,10 @@ fn options(args: &SimulateArgs) -> PlayOptions {
         look_every: None,
         // With the timeline on standard output everybody sees how far it is.
         progress: if args.json || !std::io::stdout().is_terminal() { progress(args.quiet, "simulated") } else { None },
+        cost: if args.cost { Some(print_cost) } else { None },
     }
+}
+
+fn print_cost(cost: &CostSoFar) {
+    eprintln!("{cost}");
 }

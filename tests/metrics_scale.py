@@ -14,7 +14,7 @@ def main(nodes):
     pools = (ROOT / "deploy/examples/spot.yaml").read_text()
     (PLACE / "workload.yaml").write_text(pools)
     fleet = "".join(f"  - {{instanceType: m5.large, zone: eu-west-1{zone}, count: {nodes // 3 + (nodes % 3 > number)}}}\n" for number, zone in enumerate("abc"))
-    (PLACE / "scenario.yaml").write_text(f"region: eu-west-1\nseed: 1\napply: [workload.yaml]\nnodes:\n{fleet}until: 30s\n")
+    (PLACE / "scenario.yaml").write_text(f"region: eu-west-1\nseed: 1\napply: [workload.yaml]\nsettings: {{OBJECT_METRICS_MAX_NODES: never}}\nnodes:\n{fleet}until: 30s\n")
     command = [ROOT / "target/release/dovetail", "simulate", PLACE / "scenario.yaml", "--metrics", PLACE / "metrics.txt"]
     done = subprocess.run(command, capture_output=True, text=True)
     told = [line for line in done.stdout.splitlines() if line.startswith("metrics: ")]

@@ -39,6 +39,8 @@ pub struct ReplicaParts {
     pub clock: ClusterClock,
     /// All randomness comes from it.
     pub rng_seed: u64,
+    /// True if the API server makes streams of lists, as Kubernetes does from 1.32 on.
+    pub streams_lists: bool,
     /// Valid settings, as they were given.
     pub settings: Settings,
     /// Solver of packings: in place, or on threads.
@@ -60,6 +62,7 @@ pub struct ReplicaHandle {
 /// Starts every actor of a replica. To be called inside a LocalSet.
 pub fn start(parts: ReplicaParts) -> ReplicaHandle {
     let env = Env::on(parts.clock, &parts.identity, parts.settings, parts.journal, parts.rng_seed);
+    env.outage.stream_lists(parts.streams_lists);
     let cluster = env.settings.cluster_name.clone();
     env.emit(LogEvent::Starting { identity: parts.identity, cluster });
     let (identities, office) = (parts.identities, Office::default());

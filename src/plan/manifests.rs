@@ -88,7 +88,15 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     warnings.extend(skipped.map(|one| format!("nodepool {} is left out: {}", one.pool, one.why)));
     warnings.extend(pack::warnings(&problem));
     warnings.extend(unplanned);
-    Ok(Loaded { problem: Arc::new(problem), load: watch.elapsed(), warnings, passed_over, live, baseline, static_pools })
+    Ok(Loaded {
+        problem: Arc::new(problem),
+        load: watch.elapsed(),
+        warnings,
+        passed_over,
+        live,
+        baseline,
+        static_pools,
+    })
 }
 
 /// The shipped catalogue of a region that is named at `place`.

@@ -211,6 +211,7 @@ mod tests {
             lease_kube: world.api.client(who),
             cloud: Arc::new(Ec2Cloud::sandboxed(http, "us-east-1", "demo", clock.clone(), 1)),
             clock: ClusterClock::over(clock.clone()),
+            streams_lists: false,
             rng_seed: 1,
             settings: Settings { cluster_name: "demo".into(), ..Settings::default() },
             identities: None,

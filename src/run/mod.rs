@@ -71,7 +71,7 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
     let identity = process::identity(rng_seed);
     let spans = Spans::of_environment(telemetry::resource_of(&settings, &identity))?;
     let latest = Latest::default();
-    latest.without_objects(settings.without_object_metrics);
+    latest.limit_objects(&settings);
     let metrics = telemetry::metrics(&latest, spans.clone());
     let health = Health::new(Arc::new(|| SystemClock.monotonic()), health_loop::DEAD_AFTER);
     process::serve(&settings, target.in_cluster, &health, &metrics, None)?;
@@ -174,6 +174,7 @@ async fn parts(
         cloud: Arc::new(cloud),
         clock,
         rng_seed,
+        streams_lists: preflight::streams_lists(&facts.version),
         settings,
         identities: None,
         solver: Arc::new(solver),

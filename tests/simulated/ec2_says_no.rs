@@ -205,6 +205,25 @@ fn a_thousand_nodeclaims_at_once_stay_within_ec2s_token_buckets() {
     writes::are_few(&played);
 }
 
+/// Others of the account use up EC2's buckets for an hour.
+#[test]
+fn throttled_for_an_hour_loses_no_claim_and_the_pace_comes_back() {
+    let faults = "faults: {ec2: {requestLimits: true, throttleRate: 0.98, throttleFor: 1h}}\n";
+    let steps = "steps:\n  - {at: 75m, scale: {kind: Deployment, name: web, replicas: 160}}\nuntil: 90m\n";
+    let played = play("throttled-hour", 100, &format!("{faults}{steps}"));
+    assert_eq!((&played.report["launched"], &played.report["pods"]["bound"]), (&160.into(), &160.into()));
+    let (claims, terminated) = (played.log_events("nodeclaim_created").len(), played.terminated_by_replicas());
+    assert_eq!(terminated, 0, "no claim has two instances");
+    let calls: Vec<f64> = fleets(&played).into_iter().map(at).collect();
+    let most = most_in_a_minute(&calls, 60.0);
+    println!("throttled for an hour: {claims} claims for 160 nodes, {} calls, {most} a minute at most", calls.len());
+    assert!(most <= 60, "{most} calls in a minute: an eighth of EC2's 300, and what comes back");
+    let later: Vec<f64> = played.times("launched").into_iter().filter(|at| *at > 4500.0).collect();
+    let last = later.iter().copied().fold(0.0, f64::max);
+    assert!(later.len() == 60 && last < 4520.0, "{} launches, the last at {last} s", later.len());
+    played.came_out_well();
+}
+
 #[test]
 fn hundred_nodes_launch_within_three_seconds_and_one_at_once() {
     let sent = |pods: u32| {

@@ -175,6 +175,25 @@ fn every_core_metric_has_the_value_that_the_run_implies() {
 }
 
 #[test]
+fn series_of_each_object_are_left_out_above_the_bound() {
+    write("objects/workload.yaml", &played::manifests(3));
+    let shown = |most: u32| {
+        let settings = format!("settings: {{OBJECT_METRICS_MAX_NODES: '{most}'}}");
+        let scenario = format!("region: ca-west-1\nseed: 1\napply: [workload.yaml]\n{settings}\nuntil: 3m\n");
+        let path = write(&format!("objects/{most}.yaml"), &scenario);
+        let metrics = scratch(&format!("objects-{most}.txt"));
+        let output = dovetail(&["simulate", &path, "--json", "--metrics", arg(&metrics)]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let (samples, _) = parse(&std::fs::read_to_string(&metrics).unwrap());
+        let count = |name: &str| samples.get(name).map_or(0, Vec::len);
+        let of_objects = ["karpenter_nodes_allocatable", "karpenter_pods_state"].map(|name| count(name) > 0);
+        (of_objects, samples["dovetail_object_metrics"][0].1, count("karpenter_cluster_utilization_percent"))
+    };
+    assert_eq!(shown(3), ([true, true], 1.0, 2));
+    assert_eq!(shown(2), ([false, false], 0.0, 2));
+}
+
+#[test]
 fn types_are_those_of_the_specification() {
     let types = &shown().types;
     for (name, kind) in [

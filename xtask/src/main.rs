@@ -43,6 +43,7 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
          `proof lines [LINES]` tries 10,000 random command lines and files that are cut short; \
          `proof load` packs 400, then 5,000 pods on the real parts; \
          `proof handover [ROUNDS]` ends leaders in mid-burst on the real parts, 5 rounds of each kind unless given; \
+         `proof scale [PART…]` is what a thousand nodes take, and what grows faster than the cluster, in 20 minutes; \
          `proof scale-in` takes half of 400 pods away, and drains 100 nodes at once, on the real parts; \
          `proof drift` has nodes drift there by each cause; `proof adoption` takes a cluster of Karpenter's over and gives it back; \
          `proof webhook` is what becomes of v1beta1 when certificates, replicas and the API server go; \

@@ -179,13 +179,14 @@ pub fn lint() -> Result<(), String> {
 }
 
 /// Scripts that play longer courses, most of them on the real control plane.
-const COURSES: [(&str, &str); 9] = [
+const COURSES: [(&str, &str); 10] = [
     ("adoption", "tests/real/adoption.py"),
     ("drift", "tests/real/drift.py"),
     ("day", "tests/day/day.py"),
     ("hostile", "tests/real/hostile.py"),
     ("load", "tests/real/load.py"),
     ("posts", "tests/real/posts.py"),
+    ("scale", "tests/growth.py"),
     ("scale-in", "tests/real/scale_in.py"),
     ("shadow", "tests/real/shadow.py"),
     ("webhook", "tests/real/conversion.py"),
@@ -240,7 +241,7 @@ pub fn proof() -> Result<(), String> {
             run("handover", "python3", &["tests/real/handover.py", &rounds])
         }
         other => Err(format!(
-            "there is no proof {:?} (there are: adoption, console, day, drift, handover, hostile, lines, load, metrics, model, policies, posts, properties, scale-in, seeds, \
+            "there is no proof {:?} (there are: adoption, console, day, drift, handover, hostile, lines, load, metrics, model, policies, posts, properties, scale, scale-in, seeds, \
              shadow, tracing, webhook)",
             other.unwrap_or_default()
         )),

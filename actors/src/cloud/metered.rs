@@ -10,7 +10,7 @@ use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
     Cloud, CloudError, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue,
-    FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedFleet, LaunchedInstance,
+    FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchPace, LaunchRequest, LaunchedFleet, LaunchedInstance,
     MadeResource, QueueMessage,
 };
 use dovetail_core::interruption::status::Trouble;
@@ -174,6 +174,10 @@ impl CloudInstances for MeteredCloud {
         })
     }
 
+    fn launch_pace(&self, count: u32) -> LaunchPace {
+        self.cloud.launch_pace(count)
+    }
+
     looking! {
         instances "List" () -> Vec<Instance>;
         instances_by_name "ListByName" (ended: bool) -> Vec<Instance>;
@@ -293,6 +297,10 @@ mod tests {
 
         fn launch_several(&self, _: LaunchRequest, _: u32) -> BoxFuture<'_, Result<LaunchedFleet, LaunchError>> {
             Box::pin(async move { Ok(self.call("launch_several").await) })
+        }
+
+        fn launch_pace(&self, _: u32) -> LaunchPace {
+            LaunchPace::default()
         }
 
         slow! {

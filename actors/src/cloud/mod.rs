@@ -2,3 +2,4 @@
 
 pub(crate) mod end_once;
 pub mod metered;
+pub(crate) mod paced;

@@ -3,8 +3,11 @@
 //! nothing: what it would have told is not known, and nobody knows that. When an outage is over, every watch is therefore asked for
 //! anew, and nothing is decided until it may have said what it has to (docs/decisions/030).
 
+mod streamed;
+
 use std::collections::BTreeSet;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +33,8 @@ struct Known {
     unreached: Mutex<Unreached>,
     /// Wakes in the order in which it was asked for, unlike a `watch`, which draws one: a seed replays.
     over: Arc<Notify>,
+    /// True if the API server makes streams of lists.
+    streams: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -145,11 +150,27 @@ impl Outage {
         state.on || state.over_since.is_some_and(|since| now < since.saturating_add(RUNS))
     }
 
+    /// Sets whether the API server makes streams of lists.
+    pub fn stream_lists(&self, streams: bool) {
+        self.0.streams.store(streams, Ordering::Relaxed);
+    }
+
+    /// The API server has refused to make a stream of a list.
+    pub fn refuses_streams(&self) {
+        self.stream_lists(false);
+    }
+
+    /// True if the API server makes streams of lists, as far as it is known.
+    pub fn streams_lists(&self) -> bool {
+        self.0.streams.load(Ordering::Relaxed)
+    }
+
     /// A client of the same API server for watches, whose requests end when an outage ends.
     pub fn for_watches(&self, client: Client) -> Client {
         let namespace = client.default_namespace().to_owned();
         let outage = self.clone();
-        let service = service_fn(move |request: http::Request<Body>| {
+        let service = service_fn(move |mut request: http::Request<Body>| {
+            *request.uri_mut() = streamed::most_recent(std::mem::take(request.uri_mut()));
             let (client, over) = (client.clone(), Box::pin(outage.over()));
             async move {
                 match select(Box::pin(client.send(request)), over).await {

@@ -4,6 +4,7 @@ pub mod calls;
 pub mod claims;
 pub mod evict;
 pub mod failure;
+mod listing;
 pub mod nodes;
 mod refusal;
 pub mod watch;

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::kube::failure::KubeFailure;
+use crate::kube::listing::Listing;
 use crate::kube::woken::when_woken;
 use crate::messages::Came;
 use crate::reading::{LenientApi, ReadObject};
@@ -174,19 +175,20 @@ async fn for_ever<K>(
     let what = format!("watching {kind}");
     let _asked = env.outage.asked(&what);
     let config = config.timeout(WATCHED_FOR);
-    let mut listing = false;
+    let mut listing = Listing::new(&env.outage);
     // Since when nothing has failed, and how often in a row it was refused.
     let (mut since, mut refusals) = (env.now(), 0_u32);
     loop {
-        let mut events = std::pin::pin!(watcher(api.clone().into_inner(), config.clone()));
+        let mut events = std::pin::pin!(watcher(api.clone().into_inner(), listing.begin(&config)));
         loop {
             let quiet = env.now().saturating_sub(since);
-            let said = tokio::time::timeout(waits(listing, backoff.failures(), quiet), events.next()).await;
+            let said =
+                tokio::time::timeout(waits(listing.is_under_way(), backoff.failures(), quiet), events.next()).await;
             let quiet = env.now().saturating_sub(since);
             let runs = match &said {
                 Ok(Some(Ok(event))) => after.runs(event, quiet),
                 Ok(_) => false,
-                Err(_) => !listing,
+                Err(_) => !listing.is_under_way(),
             };
             if runs {
                 tell_recovered(&env, &what, backoff.failures());
@@ -198,24 +200,29 @@ async fn for_ever<K>(
             }
             let (error, anew, unreached) = match said {
                 Ok(Some(Ok(event))) => {
-                    listing = matches!(event, Event::Init | Event::InitApply(_));
-                    if matches!(event, Event::InitDone) {
-                        since = env.now();
+                    if listing.hears(&event) {
+                        break;
                     }
+                    since = if matches!(event, Event::InitDone) { env.now() } else { since };
                     on(event.into());
                     continue;
                 }
                 Ok(Some(Err(error))) => {
-                    refusals = if is_refusal(&error) { refusals.saturating_add(1) } else { 0 };
+                    let refused = is_refusal(&error);
+                    if listing.fails(refused, false) {
+                        break;
+                    }
+                    refusals = if refused { refusals.saturating_add(1) } else { 0 };
                     let (words, unreached) = in_words(error);
                     (words, after.lists_anew(refusals), unreached)
                 }
                 Ok(None) => ("the watch has ended".to_owned(), true, false),
-                Err(_) if listing => (format!("no answer to a list within {} s", LISTED_WITHIN.as_secs()), true, true),
+                Err(_) if listing.is_late() => {
+                    (format!("no answer to a list within {} s", LISTED_WITHIN.as_secs()), true, true)
+                }
                 Err(_) => continue,
             };
             let pause = backoff.pause();
-            listing = false;
             on(WatchNews::Failed(pause, error.clone()));
             tell_failure(&env, &what, backoff.failures(), &error, unreached);
             tokio::time::sleep(pause).await;

@@ -58,7 +58,7 @@ impl Launcher {
         let (env, links, since) = (self.env.clone(), self.links.clone(), self.env.wall());
         let reported = self.failures.clone();
         let merging = self.merging.clone();
-        Launching { env, links, own: None, trace: inside, inside, since, gone, reported, merging }
+        Launching { env, links, own: None, trace: inside, inside, since, gone, reported, merging, behind: 0 }
     }
 
     /// Launches for a claim as soon as somebody is expected on it, and takes it back when nobody is for long.

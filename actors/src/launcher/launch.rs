@@ -64,6 +64,8 @@ pub struct Launching {
     pub reported: Arc<Mutex<Repeats>>,
     /// Launches that may be made by one call.
     pub merging: Arc<Merging>,
+    /// Number of orders that waited behind it.
+    pub behind: usize,
 }
 
 /// Reason why there is nothing to ask the cloud for.

@@ -225,6 +225,7 @@ impl Launcher {
             gone,
             reported: self.failures.clone(),
             merging: self.merging.clone(),
+            behind: self.queue.len(),
         };
         // One that is to be looked for first comes to a call in a minute, if at all.
         let way = token_on(&order.claim).is_none().then(|| self.merging.begin(origin(&order.claim)));

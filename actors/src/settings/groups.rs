@@ -1,5 +1,6 @@
-//! Settings that go together: those of the API server's client, of the log, of the conversion webhook.
+//! Settings that go together: those of the API server's client, of the log, of size, of the conversion webhook.
 
+use dovetail_cloud::ec2::AccountLimits;
 use serde::Serialize;
 
 /// Access to the API server: address and rate.
@@ -47,6 +48,23 @@ pub enum LogFormat {
     Text,
     /// For a machine.
     Json,
+}
+
+/// Settings that depend on the size of the cluster and of the account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ScaleSettings {
+    /// `EC2_LIMITS`: EC2's token buckets, where the account's are others than AWS publishes.
+    pub ec2_limits: AccountLimits,
+    /// `DISABLE_CLUSTER_STATE_OBSERVABILITY`.
+    pub without_object_metrics: bool,
+    /// `OBJECT_METRICS_MAX_NODES`.
+    pub object_metrics_most: usize,
+}
+
+impl Default for ScaleSettings {
+    fn default() -> Self {
+        Self { ec2_limits: AccountLimits::default(), without_object_metrics: false, object_metrics_most: 2000 }
+    }
 }
 
 /// The webhook that converts between v1beta1 and v1.

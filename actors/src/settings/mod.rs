@@ -23,7 +23,7 @@ use thiserror::Error;
 
 pub use disruption::{Churn, Rebalance};
 pub use effects::{feature_gates, without_effect};
-pub use groups::{KubeAccess, LogFormat, LogSettings, WebhookSettings};
+pub use groups::{KubeAccess, LogFormat, LogSettings, ScaleSettings, WebhookSettings};
 pub use parse::KubernetesVersion;
 pub use secret::{SHORTEST_TOKEN, Secret};
 pub use table::{KnownSetting, TABLE, Topic};
@@ -132,8 +132,8 @@ pub struct Settings {
     pub initialization_timeout: Option<Duration>,
     /// `KUBERNETES_MIN_VERSION`.
     pub kubernetes_min: KubernetesVersion,
-    /// `DISABLE_CLUSTER_STATE_OBSERVABILITY`.
-    pub without_object_metrics: bool,
+    /// Settings that depend on the cluster's size.
+    pub scale: ScaleSettings,
     /// Access to the API server: address and rate.
     pub kube_access: KubeAccess,
     /// `AWS_REGION`; empty: from the SDK's chain.
@@ -216,7 +216,7 @@ impl Default for Settings {
             ami_refresh: Duration::from_secs(60),
             subnet_refresh: Duration::from_secs(60),
             kubernetes_min: KubernetesVersion { major: 1, minor: 19 },
-            without_object_metrics: false,
+            scale: ScaleSettings::default(),
             kube_access: KubeAccess::default(),
             aws_region: String::new(),
             startup_timeout: Duration::from_secs(30),

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use dovetail_api::v1::parse_go_duration;
+use dovetail_cloud::ec2::{AccountLimits, NoLimits};
 use dovetail_core::adoption::{self, AdoptAs};
 use dovetail_core::daemons::DaemonShare;
 use dovetail_core::{MaxOptionPrice, MinValuesPolicy, Policy, PreferencePolicy};
@@ -317,6 +318,13 @@ pub fn address(text: &str) -> Result<Option<IpAddr>, ValueRefusal> {
         return Ok(None);
     }
     text.parse().map(Some).or_else(|_| refuse("it is no IP address", "an IP address, such as 127.0.0.1, 0.0.0.0 or ::"))
+}
+
+/// `NAME=SIZE/RATE,…`: EC2's token buckets of the account.
+pub fn ec2_limits(text: &str) -> Result<AccountLimits, ValueRefusal> {
+    let names = || AccountLimits::names().collect::<Vec<_>>().join(", ");
+    let allowed = || format!("NAME=SIZE/RATE, comma separated, such as InstancesLaunched=5000/20; names: {}", names());
+    text.parse().map_err(|why: NoLimits| (why.to_string(), allowed()))
 }
 
 /// `Name=true,Other=false`; unknown gates are Karpenter's business and pass.

@@ -4,10 +4,10 @@
 use super::Settings;
 use super::disruption::{factor, part, rebalance, time_from_zero};
 use super::parse::{
-    ValueRefusal, above_zero, address, adopt_as, boolean, ca_bundle, delay, duration, filled, from_zero, gates,
-    https_url, interruptions, kubernetes_version, log_format, min_values, minute_at_least, minute_at_least_or_never,
-    number, object_name, one_of, outputs, percent, policy, port_or_none, preferences, queue, queue_region, share,
-    tenth_at_least, times, token, url, whole_seconds,
+    ValueRefusal, above_zero, address, adopt_as, boolean, ca_bundle, delay, duration, ec2_limits, filled, from_zero,
+    gates, https_url, interruptions, kubernetes_version, log_format, min_values, minute_at_least,
+    minute_at_least_or_never, number, object_name, one_of, outputs, percent, policy, port_or_none, preferences, queue,
+    queue_region, share, tenth_at_least, times, token, url, whole_seconds,
 };
 use super::scheduler_config::scheduler_config;
 
@@ -128,6 +128,8 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.default_instance_profile = filled(text)?)),
     row(Aws, "DISABLE_DRY_RUN", BOOL, "false", "true: do not check node classes by dry runs of launches. A missing permission then shows at the first launch",
         |own, text| Ok(own.disable_dry_run = boolean(text)?)),
+    row(Aws, "EC2_LIMITS", "NAME=SIZE/RATE,…", "", "EC2's token buckets that are larger in this account than AWS publishes, such as InstancesLaunched=5000/20: what a bucket holds, and what comes back a second. Names: Describe, Mutate, RunInstances, TerminateInstances, Tags, InstancesLaunched, InstancesTerminated",
+        |own, text| Ok(own.scale.ec2_limits = ec2_limits(text)?)),
     row(Aws, "FEATURE_GATES", "NAME=BOOL,…", "Drift=true,ReservedCapacity=true", "Karpenter's feature gates. Drift: replace nodes that are no longer what their NodePool and EC2NodeClass ask for. ReservedCapacity: use capacity reservations where node classes select them, and only there. NodeRepair: replace nodes that are unhealthy for too long. SpotToSpotConsolidation: replace spot nodes by cheaper spot nodes. ManyToManyConsolidation (Dovetail's own): replace nodes by several new ones. StaticCapacity: hold the nodes of NodePools with replicas. TerminateFirstDrift, TerminateFirstRepair: let a node of such a pool at its limit go before its successor. NodeOverlay and CapacityBuffer are not implemented; run reports these and unknown names at the start",
         |own, text| Ok(own.set_gates(gates(text)?))),
     row(Aws, "INTERRUPTION", "WAY", "replace", "replace: new places for an interrupted node's pods come first; evict: the node is drained at once, Karpenter's way",
@@ -231,7 +233,7 @@ pub const TABLE: &[KnownSetting] = &[
     row(Process, "CPU_REQUESTS", "MILLICORES", "1000", "The container's CPU request: Dovetail computes as many packings in parallel as it has cores",
         |own, text| Ok(own.cpu_requests = number(text, "an integer of millicores")?)),
     row(Process, "DISABLE_CLUSTER_STATE_OBSERVABILITY", BOOL, "false", "true: leave out the metrics that have a series for each node and each pod",
-        |own, text| Ok(own.without_object_metrics = boolean(text)?)),
+        |own, text| Ok(own.scale.without_object_metrics = boolean(text)?)),
     row(Process, "HEALTH_PROBE_PORT", "PORT", "8081", "The port of /healthz and /readyz; 0 takes a free port",
         |own, text| Ok(own.health_probe_port = number(text, PORT)?)),
     row(Process, "LOG_FORMAT", "FORMAT", "auto", "auto, text or json; auto is text on a terminal, else json",
@@ -242,6 +244,8 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.log.outputs = outputs(text)?)),
     row(Process, "METRICS_PORT", "PORT", "8080", "The port of /metrics; 0 takes a free port",
         |own, text| Ok(own.metrics_port = number(text, PORT)?)),
+    row(Process, "OBJECT_METRICS_MAX_NODES", "COUNT", "2000", "With more nodes than this, leave out the metrics that have a series for each node and each pod; dovetail_object_metrics is 0 then. never: never leave them out for that",
+        |own, text| Ok(own.scale.object_metrics_most = unless_never(text, usize::MAX, |text| Ok(at_least_one(text)? as usize)).map_err(|(what, allowed)| (what, format!("{allowed}, or never")))?)),
     row(Process, "SHADOW", BOOL, "false", "true: only watch. Dovetail writes nothing and takes no Lease; at METRICS_PORT under /shadow it compares what it would have launched and removed with what another provisioner does",
         |own, text| Ok(own.shadow = boolean(text)?)),
     row(Process, "WEBHOOK_ENABLED", BOOL, "false", "true: convert v1beta1 for the API server. Every replica serves the webhook; the leader keeps its certificates and makes the CRDs serve v1beta1. The chart switches it on",

@@ -169,6 +169,9 @@ log_events! {
         format!("could not launch nodeclaim {node_claim}: {error}{}", if *retry { ", will try again" } else { "" });
     /// A launch has to wait: a ceiling is reached, or nodes of its pool do not register.
     LaunchHeld "launch_held" Error { node_pool: String, reason: String, message: String } => format!("launches of nodepool {node_pool} wait: {message}");
+    /// Calls wait until EC2 lets this account launch more instances.
+    LaunchesPaced "launches_paced" Warn { node_pool: String, count: usize, at_once: f64, per_second: f64, seconds: u64 } =>
+        format!("launching {count} for nodepool {node_pool}: EC2 allows {per_second} a second after the first {at_once}; ask AWS for a higher limit of RunInstances resource tokens, and say it in EC2_LIMITS");
     /// The cloud has no such offerings now: one line a zone, capacity type and code.
     OfferingRefused "offering_refused" Info { zone: String, capacity_type: String, code: String, cause: String, types: usize, instance_types: Names } => {
         let place = if zone.is_empty() { String::new() } else { format!(" in {zone}") };

@@ -105,6 +105,7 @@ fn the_death_of_who_takes_part_in_the_election_ends_the_replica() {
             lease_kube: client("lease"),
             cloud: world.cloud.clone(),
             clock: ClusterClock::over(world.clock.clone()),
+            streams_lists: false,
             rng_seed: 1,
             settings: Settings { cluster_name: "demo".into(), ..Settings::default() },
             identities: None,

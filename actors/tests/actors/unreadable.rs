@@ -237,6 +237,7 @@ fn replica_by(world: &World, way: impl Fn(kube::Client) -> kube::Client) -> Repl
         lease_kube: world.api.client(Caller::replica(0, "lease")),
         cloud: world.cloud.clone(),
         clock: ClusterClock::over(world.clock.clone()),
+        streams_lists: false,
         rng_seed: 0,
         settings: Settings { cluster_name: "demo".into(), ..Settings::default() },
         identities: None,

@@ -65,6 +65,7 @@ fn replica(world: &World, number: u32, identities: &Arc<Texts>, settings: Settin
         lease_kube: client("lease"),
         cloud: world.cloud.clone(),
         clock: ClusterClock::over(world.clock.clone()),
+        streams_lists: false,
         rng_seed: u64::from(number),
         settings: Settings {
             cluster_name: "demo".into(),

@@ -13,7 +13,8 @@ use dovetail_cloud::launch::{OfferingRefusal, filters};
 use dovetail_cloud::node_class::{Finding, NodeClassResolution};
 use dovetail_cloud::{
     CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances, Instance,
-    LaunchError, LaunchErrorKind, LaunchRequest, LaunchedFleet, LaunchedInstance, MadeResource, QueueMessage, shipped,
+    LaunchError, LaunchErrorKind, LaunchPace, LaunchRequest, LaunchedFleet, LaunchedInstance, MadeResource,
+    QueueMessage, shipped,
 };
 use dovetail_core::clock::Clock;
 use dovetail_core::interruption::status::Trouble;
@@ -380,6 +381,10 @@ impl CloudNodeClasses for FakeCloud {
 impl CloudInstances for FakeCloud {
     fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
         async move { Ok(self.launch_several(request, 1).await?.instances.remove(0)) }.boxed()
+    }
+
+    fn launch_pace(&self, _: u32) -> LaunchPace {
+        LaunchPace::default()
     }
 
     fn launch_several(&self, request: LaunchRequest, count: u32) -> BoxFuture<'_, Result<LaunchedFleet, LaunchError>> {

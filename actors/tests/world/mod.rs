@@ -145,6 +145,7 @@ impl World {
             lease_kube: client("lease"),
             cloud: self.behind.clone().unwrap_or_else(|| self.cloud.clone()),
             clock: ClusterClock::over(self.clock.clone()),
+            streams_lists: false,
             rng_seed: u64::from(number),
             settings: Settings { cluster_name: "demo".into(), ..settings },
             identities: None,

@@ -14,7 +14,7 @@ use dovetail_cloud::launch::{OfferingRefusal, filters};
 use dovetail_cloud::node_class::{Finding, NodeClassResolution};
 use dovetail_cloud::{
     CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances, Instance,
-    LaunchError, LaunchRequest, LaunchedFleet, LaunchedInstance, MadeResource, QueueMessage,
+    LaunchError, LaunchPace, LaunchRequest, LaunchedFleet, LaunchedInstance, MadeResource, QueueMessage,
 };
 use dovetail_core::interruption::status::Trouble;
 use dovetail_sandbox::region::{self, CapacityType, InstanceState, Placement, Region, RegionError};
@@ -228,6 +228,10 @@ impl CloudInstances for RegionCloud {
             self.launch_now(&request, &request.token)
         }
         .boxed()
+    }
+
+    fn launch_pace(&self, _: u32) -> LaunchPace {
+        LaunchPace::default()
     }
 
     fn launch_several(&self, request: LaunchRequest, count: u32) -> BoxFuture<'_, Result<LaunchedFleet, LaunchError>> {

@@ -80,6 +80,9 @@ pub trait CloudInstances: CloudIdentity {
     /// Launches so many instances by one call, or as many of them as there are to be had; an error where that is none.
     fn launch_several(&self, request: LaunchRequest, count: u32) -> BoxFuture<'_, Result<LaunchedFleet, LaunchError>>;
 
+    /// Pace at which a launch of so many instances would go out now: nothing is asked.
+    fn launch_pace(&self, count: u32) -> LaunchPace;
+
     /// This cluster's instances that Dovetail or Karpenter launched and that are not yet gone.
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>>;
 
@@ -129,6 +132,17 @@ pub trait CloudQueue: CloudIdentity {
 pub trait Cloud: CloudOfferings + CloudNodeClasses + CloudInstances + CloudQueue {}
 
 impl<T: CloudOfferings + CloudNodeClasses + CloudInstances + CloudQueue> Cloud for T {}
+
+/// Pace of launches: the cloud lets an account launch so many instances at once, and then so many a second.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct LaunchPace {
+    /// Time until the next launch goes out.
+    pub wait: std::time::Duration,
+    /// Most instances at once.
+    pub at_once: f64,
+    /// Instances a second from then on.
+    pub per_second: f64,
+}
 
 /// Answer about instances that were asked for by their ids. An id that is nowhere here was not asked for yet: too many were
 /// unknown.

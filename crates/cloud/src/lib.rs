@@ -27,7 +27,7 @@ pub mod user_data;
 
 pub use cloud::{
     Cloud, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances,
-    Instance, MadeKind, MadeResource, QueueMessage,
+    Instance, LaunchPace, MadeKind, MadeResource, QueueMessage,
 };
 pub use error::CloudError;
 pub use launch::{FleetKey, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedFleet, LaunchedInstance};

@@ -33,9 +33,25 @@ impl TokenBucket {
         if missing > 0.0 { missing / self.rate } else { 0.0 }
     }
 
+    /// Seconds from the last refill until so many tokens have come, be they more than fit in at once.
+    #[must_use]
+    pub fn wait_unbounded(&self, tokens: f64) -> f64 {
+        if tokens > self.tokens { (tokens - self.tokens) / self.rate } else { 0.0 }
+    }
+
+    /// From the last refill on so many tokens come back a second.
+    pub const fn set_rate(&mut self, rate: f64) {
+        self.rate = rate;
+    }
+
     /// Takes tokens, also those that are still to come back.
     pub fn take_tokens(&mut self, tokens: f64) {
         self.tokens -= tokens;
+    }
+
+    /// Gives back tokens that were taken for nothing; what is beyond the size is gone.
+    pub fn give_back(&mut self, tokens: f64) {
+        self.tokens = (self.tokens + tokens).min(self.size);
     }
 
     /// Leaves no token: others have used what was thought to be there.

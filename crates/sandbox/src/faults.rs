@@ -272,7 +272,8 @@ impl FaultsInForce {
     pub fn verdict(&self, service: Service, replica: Option<u32>) -> RequestFate {
         let cut = self.partitioned(replica, service);
         let mut state = self.lock();
-        let (latency, rates) = state.settings.rates(service);
+        let since = state.begun.map(|begun| begun.elapsed()).unwrap_or_default();
+        let (latency, rates) = state.settings.rates(service, since);
         let down = service == Service::ApiServer && state.down.is_some_and(|until| Instant::now() < until);
         let outcome = match cut {
             None if down => RequestOutcome::Refused,

@@ -18,7 +18,7 @@ pub mod shadow;
 mod shrink;
 mod world;
 
-pub use play::{MetricsWritten, PlayOptions, Played, Progress, play_file};
+pub use play::{CostSoFar, MetricsWritten, PlayOptions, Played, Progress, play_file};
 pub use report::Report;
 pub use shrink::{Shrunk, shrink};
 pub use world::{Action, Broken, ClaimsDeleted, JournalLine, ReplicaRef, Skew, Timeline, Watcher, World, WorldConfig};

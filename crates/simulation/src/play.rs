@@ -9,14 +9,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dovetail_actors::Settings;
 use dovetail_api::manifest::Manifest;
 use dovetail_input::manifests::read_manifests;
 use dovetail_input::{Failure, Mistake, describe, environment};
 use dovetail_observability::Metrics;
 use dovetail_sandbox::apiserver::NODE_POOLS;
+use dovetail_sandbox::cpu;
 use dovetail_sandbox::log::{Caller, EventLog};
 use dovetail_telemetry::state::Latest;
-use dovetail_telemetry::stopwatch::Stopwatch;
+use dovetail_telemetry::stopwatch::{Stopwatch, rss_kib};
 use dovetail_telemetry::{self as telemetry, Spans};
 use serde_json::json;
 use tokio::task::LocalSet;
@@ -68,6 +70,36 @@ pub struct PlayOptions {
     pub look_every: Option<Duration>,
     /// Hears how far the run is.
     pub progress: Option<Progress>,
+    /// Called with what the run has cost so far, before each step and at the end.
+    pub cost: Option<fn(&CostSoFar)>,
+}
+
+/// CPU and memory that a run has taken so far. Real figures: no two runs have the same.
+pub struct CostSoFar {
+    at: Duration,
+    replicas: Duration,
+    all: Duration,
+    peak_kib: u64,
+    resident_kib: u64,
+}
+
+impl fmt::Display for CostSoFar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [at, replicas, all] = [self.at, self.replicas, self.all].map(|time| time.as_secs_f64());
+        let (peak, resident) = (self.peak_kib / 1024, self.resident_kib / 1024);
+        write!(
+            f,
+            "cost at {at:.0} s: {replicas:.3} CPU seconds of replicas, {all:.3} of all; {resident} MiB, {peak} at most"
+        )
+    }
+}
+
+impl CostSoFar {
+    fn of_world(world: &World) -> Self {
+        let (resident_kib, peak_kib) = rss_kib();
+        let (at, replicas) = (world.now(), world.cpu_of_replicas());
+        Self { at, replicas, all: cpu::of_thread(), peak_kib, resident_kib }
+    }
 }
 
 /// Hears how far a run is: virtual time since its beginning, and its end.
@@ -121,6 +153,8 @@ pub fn play_file(path: &Path, options: &PlayOptions) -> Result<Played, Failure> 
     let traces = options.traces.as_deref().map(|path| Ok::<_, Failure>((create(path)?, Spans::kept()))).transpose()?;
 
     let latest = Latest::default();
+    // Those that make no sense are refused above.
+    latest.limit_objects(&Settings::from_map(&checked.settings).unwrap_or_default());
     let metrics = options.metrics.as_deref().map(|path| {
         let metrics = telemetry::metrics(&latest, None);
         Ok::<_, Failure>((create(path)?, metrics))
@@ -144,7 +178,11 @@ pub fn play_file(path: &Path, options: &PlayOptions) -> Result<Played, Failure> 
         reader: &reader,
         first: &first,
         broken: options.broken,
+        cost: options.cost,
     };
+    if options.cost.is_some() {
+        cpu::measure();
+    }
     let (report, series) = LocalSet::new().block_on(&runtime, run.play(events, seen))?;
     let metrics = metrics.map(|(file, metrics)| write_metrics(file, &metrics)).transpose()?;
     if let Some((mut file, spans)) = traces {
@@ -189,6 +227,7 @@ struct Run<'a> {
     reader: &'a Reader<'a>,
     first: &'a [Manifest],
     broken: Option<Broken>,
+    cost: Option<fn(&CostSoFar)>,
 }
 
 /// Notes the rules anew whenever the NodePools have become others: those of Provisioners are made by the control plane.
@@ -233,6 +272,7 @@ impl Run<'_> {
         for Timed { at, action, step } in &self.checked.steps {
             tokio::time::sleep_until(started + *at).await;
             self.record_step(*at, action, *step)?;
+            self.tell_cost(&world);
             let done = world.act(action, &|files| self.reader.read_files(files));
             done.map_err(|why| self.refused(*step, why))?;
             if matches!(action, crate::world::Action::Apply { .. }) {
@@ -240,7 +280,9 @@ impl Run<'_> {
             }
         }
         crate::settled::wait(&world, self.checked.settled, started + self.checked.until).await;
+        self.tell_cost(&world);
         let report = report::build_report(&world);
+        self.tell_cost(&world);
         world.log.append("end", &Caller::named("simulation"), [("violations", json!(report.violations()))]);
         world.log.flush().map_err(|why| Failure::System(format!("--events: {why}")))?;
         let series = self.keeper.as_ref().map(|keeper| keeper.end(&world, started.elapsed())).transpose()?;
@@ -273,6 +315,12 @@ impl Run<'_> {
             _ => keeper.stepped(at, step),
         }
         Ok(())
+    }
+
+    fn tell_cost(&self, world: &World) {
+        if let Some(cost) = self.cost {
+            cost(&CostSoFar::of_world(world));
+        }
     }
 
     /// A refusal of the world, with the place of the step that it refused.

@@ -8,6 +8,7 @@ mod nodes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use dovetail_actors::Settings;
 use dovetail_actors::messages::ReplicaState;
 use dovetail_actors::replica::ReplicaView;
 use dovetail_api::names::conditions::DRIFTED;
@@ -23,8 +24,15 @@ use nodes::{label_of, nodes};
 use serde_json::Value;
 
 /// The latest state. Clones share it.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Latest(Arc<Mutex<Known>>);
+
+impl Default for Latest {
+    /// With series for each node and pod, however many there are.
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Known { most_nodes: Some(usize::MAX), ..Known::default() })))
+    }
+}
 
 #[derive(Default)]
 struct Known {
@@ -35,8 +43,8 @@ struct Known {
     cost: VecDeque<(f64, f64)>,
     /// True if anybody has looked since the last check.
     watched: bool,
-    /// True if series for each node and pod are left out.
-    without_objects: bool,
+    /// Most nodes with which there are series for each node and pod; none where there never are.
+    most_nodes: Option<usize>,
 }
 
 /// Most points of the cost that are kept: an hour at one every five seconds.
@@ -54,9 +62,11 @@ impl Latest {
         known.view = Some(view);
     }
 
-    /// Sets whether metrics leave out the series for each node and each pod (`DISABLE_CLUSTER_STATE_OBSERVABILITY`).
-    pub fn without_objects(&self, without: bool) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).without_objects = without;
+    /// Sets when metrics leave out the series for each node and each pod: with `DISABLE_CLUSTER_STATE_OBSERVABILITY` always, else
+    /// with more nodes than `OBJECT_METRICS_MAX_NODES`.
+    pub fn limit_objects(&self, settings: &Settings) {
+        let most = (!settings.scale.without_object_metrics).then_some(settings.scale.object_metrics_most);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).most_nodes = most;
     }
 
     /// Notes that somebody looks.
@@ -102,9 +112,15 @@ impl Latest {
         queues(page, &actors);
         not_seen(page, &actors["cluster_watcher"]);
         let Some(view) = view else { return };
-        let without_objects = self.0.lock().unwrap_or_else(PoisonError::into_inner).without_objects;
-        if !without_objects {
-            nodes(page, &view);
+        let most_nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner).most_nodes;
+        let with_objects = most_nodes.is_some_and(|most| view.snapshot.nodes.len() <= most);
+        page.gauge(
+            "dovetail_object_metrics",
+            "1 if there is a series for each node and each pod, 0 if they are left out",
+        );
+        page.sample("dovetail_object_metrics", &[], f64::from(u8::from(with_objects)));
+        nodes(page, &view, with_objects);
+        if with_objects {
             pods(page, &view.snapshot);
         }
         cost::cost(page, &view, &actors);

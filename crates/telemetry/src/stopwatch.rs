@@ -20,7 +20,15 @@ impl Stopwatch {
 
 /// Peak resident memory of the process, in KiB; 0 if the system does not report it.
 pub fn peak_rss_kib() -> u64 {
+    rss_kib().1
+}
+
+/// Resident memory of the process now, and its peak, in KiB; 0 if the system does not report it.
+pub fn rss_kib() -> (u64, u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok()).unwrap_or(0)
+    let read = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok()).unwrap_or(0)
+    };
+    (read("VmRSS:"), read("VmHWM:"))
 }

@@ -86,6 +86,7 @@ pub async fn reach(
             reserved_capacity: settings.reserved_capacity(),
             isolated_vpc: settings.isolated_vpc,
             dry_runs: !settings.disable_dry_run,
+            limits: settings.scale.ec2_limits.clone(),
         },
     );
     let asker = Asker::new(format!("EC2 in {}", cloud.region()), settings.startup_timeout);

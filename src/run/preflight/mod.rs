@@ -111,11 +111,22 @@ pub fn version_of(answer: &Info) -> Option<String> {
     (major > 0).then(|| format!("{major}.{minor}"))
 }
 
+/// First version of Kubernetes that makes streams of lists unless it is told not to; then it refuses them, and lists come by pages.
+const STREAMS_LISTS: KubernetesVersion = KubernetesVersion { major: 1, minor: 32 };
+
+/// True if an API server of this version makes streams of lists.
+pub fn streams_lists(version: &str) -> bool {
+    numbers_of(version).is_some_and(|version| version >= STREAMS_LISTS)
+}
+
+fn numbers_of(version: &str) -> Option<KubernetesVersion> {
+    let mut numbers = version.split('.').map(|part| part.parse::<u32>().ok());
+    Some(KubernetesVersion { major: numbers.next()??, minor: numbers.next()?? })
+}
+
 /// The API server is as new as the setting `KUBERNETES_MIN_VERSION` asks for.
 pub fn new_enough(version: &str, least: KubernetesVersion) -> Result<(), Failure> {
-    let mut numbers = version.split('.').map(|part| part.parse::<u32>().ok());
-    let (Some(Some(major)), Some(Some(minor))) = (numbers.next(), numbers.next()) else { return Ok(()) };
-    if (KubernetesVersion { major, minor }) >= least {
+    if numbers_of(version).is_none_or(|version| version >= least) {
         return Ok(());
     }
     Err(Failure::System(format!(

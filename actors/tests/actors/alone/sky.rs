@@ -9,7 +9,8 @@ use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
     CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances, Instance,
-    LaunchError, LaunchErrorKind, LaunchRequest, LaunchedFleet, LaunchedInstance, MadeResource, QueueMessage,
+    LaunchError, LaunchErrorKind, LaunchPace, LaunchRequest, LaunchedFleet, LaunchedInstance, MadeResource,
+    QueueMessage,
 };
 use dovetail_core::clock::Clock;
 use dovetail_core::interruption::status::Trouble;
@@ -48,6 +49,7 @@ struct State {
     on_demand: Option<BTreeMap<String, f64>>,
     spot: Option<BTreeMap<(String, String), f64>>,
     left: BTreeMap<String, u32>,
+    pace: LaunchPace,
 }
 
 /// See the module.
@@ -113,6 +115,11 @@ impl Sky {
     /// Sets the free capacity of reservations.
     pub fn reserves(&self, left: &[(&str, u32)]) {
         self.state.lock().unwrap().left = left.iter().map(|(id, left)| ((*id).to_owned(), *left)).collect();
+    }
+
+    /// Sets the pace of launches: each waits so long before it goes out.
+    pub fn paces(&self, pace: LaunchPace) {
+        self.state.lock().unwrap().pace = pace;
     }
 
     /// Notes a call; how it fails, if it does.
@@ -225,7 +232,14 @@ impl CloudInstances for Sky {
 
     fn launch_several(&self, request: LaunchRequest, count: u32) -> BoxFuture<'_, Result<LaunchedFleet, LaunchError>> {
         let kind = match self.note("launch", request.token.clone()) {
-            None => return self.inner.launch_several(request, count),
+            None => {
+                let wait = self.launch_pace(count).wait;
+                return async move {
+                    tokio::time::sleep(wait).await;
+                    self.inner.launch_several(request, count).await
+                }
+                .boxed();
+            }
             Some(Fails::Hangs) => return std::future::pending().boxed(),
             Some(Fails::Throttled) => LaunchErrorKind::Retryable,
             Some(Fails::Unknown) => LaunchErrorKind::MayHaveHappened,
@@ -235,6 +249,10 @@ impl CloudInstances for Sky {
         };
         let message = "the test says so".to_owned();
         async move { Err(LaunchError { kind, reason: "Unauthorized", message, refusals: Vec::new() }) }.boxed()
+    }
+
+    fn launch_pace(&self, _: u32) -> LaunchPace {
+        self.state.lock().unwrap().pace
     }
 
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>> {

@@ -31,7 +31,7 @@ use futures::future::BoxFuture;
 
 use crate::cloud::{
     CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances, Instance,
-    MadeResource, QueueMessage,
+    LaunchPace, MadeResource, QueueMessage,
 };
 use crate::error::CloudError;
 use crate::info::InstanceTypeInfo;
@@ -46,6 +46,7 @@ use resolving::network::FreeAddresses;
 use resolving::placement::{GroupBinding, PlacementChoice};
 use sdk::Clients;
 
+pub use rate::{AccountLimits, NoLimits};
 pub use sdk::{NoAws, SdkParts};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -75,6 +76,8 @@ pub struct Ec2Settings {
     pub isolated_vpc: bool,
     /// True to judge node classes by dry runs of launches, too.
     pub dry_runs: bool,
+    /// EC2's token buckets, where the account's differ from those that AWS publishes.
+    pub limits: AccountLimits,
 }
 
 /// EC2 in one region, for one cluster. Cheap to clone; calls may run side by side.
@@ -132,7 +135,7 @@ impl Ec2Cloud {
         let http_client = recorded(parts.http_client, cluster, uid, &parts.region);
         let parts = SdkParts { http_client, ..parts };
         Self {
-            clients: Clients::new(&parts),
+            clients: Clients::new(&parts, &settings.limits),
             region: parts.region,
             clock: parts.clock,
             seed: parts.seed,
@@ -249,6 +252,10 @@ impl CloudInstances for Ec2Cloud {
 
     fn launch_several(&self, request: LaunchRequest, count: u32) -> BoxFuture<'_, Result<LaunchedFleet, LaunchError>> {
         async move { self.launch_fleet(&request, count).await }.boxed()
+    }
+
+    fn launch_pace(&self, count: u32) -> LaunchPace {
+        self.clients.limiter.launch_pace(count)
     }
 
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>> {

@@ -7,6 +7,8 @@
 //! half a minute at most while launches come, and then has its turn.
 
 mod connector;
+mod learned;
+mod limits;
 #[cfg(test)]
 mod tests;
 
@@ -17,9 +19,13 @@ use std::time::Duration;
 
 use dovetail_core::clock::Clock;
 
+use crate::cloud::LaunchPace;
 use crate::token_bucket::TokenBucket;
 
 pub(super) use connector::limited;
+use learned::LearnedShare;
+pub use limits::{AccountLimits, NoLimits};
+use limits::{BucketLimit, RequestBucket};
 
 /// Our share of each bucket: others in the account call EC2, too.
 const SHARE: f64 = 0.9;
@@ -31,40 +37,8 @@ const RESERVE: f64 = 20.0;
 const MOST_LAUNCHED: f64 = 1000.0;
 /// Longest time that a request which can wait lets launches and ends go first.
 const LATEST: Duration = Duration::from_secs(30);
-
-/// Requests that share a bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum RequestBucket {
-    /// Describe, Get, List.
-    Describe,
-    /// CreateFleet, launch templates and whatever else changes something.
-    Mutate,
-    /// RunInstances, which we only ever ask for on trial.
-    RunInstances,
-    /// TerminateInstances.
-    TerminateInstances,
-    /// CreateTags, DeleteTags.
-    Tags,
-    /// Instances launched: a bucket of resources.
-    Launched,
-    /// Instances ended: a bucket of resources.
-    Ended,
-    /// All requests together.
-    All,
-}
-
-/// Each bucket's size and how many tokens it gets a second: EC2's own, but for [`RequestBucket::All`], which is the sum of the two
-/// that matter.
-const LIMITS: [(RequestBucket, f64, f64); 8] = [
-    (RequestBucket::Describe, 100.0, 20.0),
-    (RequestBucket::Mutate, 50.0, 5.0),
-    (RequestBucket::RunInstances, 5.0, 2.0),
-    (RequestBucket::TerminateInstances, 100.0, 5.0),
-    (RequestBucket::Tags, 100.0, 10.0),
-    (RequestBucket::Launched, 1000.0, 2.0),
-    (RequestBucket::Ended, 1000.0, 20.0),
-    (RequestBucket::All, 150.0, 25.0),
-];
+/// Longest pause between two looks while a bucket's rate is below its limit: it grows meanwhile.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Order of requests that wait for tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -122,6 +96,10 @@ type QueueTurn = (Priority, u64);
 #[derive(Debug, Default)]
 struct State {
     buckets: BTreeMap<RequestBucket, TokenBucket>,
+    /// Our rate where nothing is refused, a second.
+    rates: BTreeMap<RequestBucket, f64>,
+    /// Shares of these rates, of buckets in which something was refused.
+    learned: BTreeMap<RequestBucket, LearnedShare>,
     /// Tokens that those who wait will take of a bucket.
     waiting: BTreeMap<(RequestBucket, Priority, u64), f64>,
     tickets: u64,
@@ -131,6 +109,8 @@ struct State {
 #[derive(Clone)]
 pub(super) struct Limiter {
     state: Arc<Mutex<State>>,
+    /// EC2's bucket of launched instances.
+    launched: BucketLimit,
     clock: Arc<dyn Clock>,
 }
 
@@ -168,15 +148,22 @@ impl Drop for Ticket<'_> {
 
 impl Limiter {
     /// Full buckets.
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
+    pub fn new(limits: &AccountLimits, clock: Arc<dyn Clock>) -> Self {
         let now = clock.monotonic();
-        let bucket = |(api, size, rate): (RequestBucket, f64, f64)| {
-            let of_size = if api == RequestBucket::Launched { SHARE_OF_LAUNCHED } else { SHARE };
-            let (size, rate) = (size * of_size, rate * SHARE);
-            (api, TokenBucket::full(size, rate, now))
-        };
-        let buckets = LIMITS.into_iter().map(bucket).collect();
-        Self { state: Arc::new(Mutex::new(State { buckets, ..State::default() })), clock }
+        let mut state = State::default();
+        for (bucket, BucketLimit { size, rate }) in limits.buckets() {
+            let of_size = if bucket == RequestBucket::Launched { SHARE_OF_LAUNCHED } else { SHARE };
+            state.buckets.insert(bucket, TokenBucket::full(size * of_size, rate * SHARE, now));
+            state.rates.insert(bucket, rate * SHARE);
+        }
+        let launched = limits.limit(RequestBucket::Launched);
+        Self { state: Arc::new(Mutex::new(state)), launched, clock }
+    }
+
+    /// Pace at which a launch of so many instances would go out now.
+    pub fn launch_pace(&self, count: u32) -> LaunchPace {
+        let wait = self.with(|state, now| state.wait_for_launch(f64::from(count).min(MOST_LAUNCHED), now));
+        LaunchPace { wait, at_once: self.launched.size, per_second: self.launched.rate }
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut State, Duration) -> T) -> T {
@@ -206,12 +193,20 @@ impl Limiter {
         }
     }
 
-    /// EC2 refused a request for the rate of them: it knows of others that we do not.
-    fn throttled(&self, api: RequestBucket) {
+    /// EC2 refused a request for the rate of them: it knows of others that we do not. Nothing was launched or ended by it.
+    fn throttled(&self, needs: &Needs) {
         self.with(|state, now| {
-            if let Some(bucket) = state.buckets.get_mut(&api) {
+            if let Some(bucket) = state.buckets.get_mut(&needs.api) {
                 bucket.drain(now);
             }
+            let learned = state.learned.entry(needs.api);
+            learned.and_modify(|share| share.refused(now)).or_insert_with(|| LearnedShare::refused_first(now));
+            if let Some((resource, count)) = needs.resources
+                && let Some(bucket) = state.buckets.get_mut(&resource)
+            {
+                bucket.give_back(count);
+            }
+            state.refill(now);
         });
     }
 }
@@ -234,9 +229,29 @@ impl State {
         self.waiting.range((api, Priority::First, 0)..(api, priority, ticket)).map(|(_, count)| count).sum()
     }
 
+    /// Counts the tokens that have come back until now, and goes by the rates that have been learned.
+    fn refill(&mut self, now: Duration) {
+        self.buckets.values_mut().for_each(|bucket| bucket.refill(now));
+        self.learned.retain(|api, learned| {
+            let share = learned.grow(now);
+            if let (Some(bucket), Some(rate)) = (self.buckets.get_mut(api), self.rates.get(api)) {
+                bucket.set_rate(rate * share);
+            }
+            share < 1.0
+        });
+    }
+
+    /// Time until a launch of so many instances would have its tokens for them, were it the next to wait.
+    fn wait_for_launch(&mut self, count: f64, now: Duration) -> Duration {
+        self.refill(now);
+        let all = count + self.before(RequestBucket::Launched, (Priority::First, u64::MAX));
+        let wait = self.buckets.get(&RequestBucket::Launched).map_or(0.0, |bucket| bucket.wait_unbounded(all));
+        Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX)
+    }
+
     /// Takes the tokens if they are there; answers how long they are to be waited for otherwise.
     fn take_tokens(&mut self, needs: &Needs, turn: QueueTurn, now: Duration) -> Option<Duration> {
-        self.buckets.values_mut().for_each(|bucket| bucket.refill(now));
+        self.refill(now);
         let reserve = if turn.0 == Priority::First { 0.0 } else { RESERVE };
         let wanted = [
             Some((needs.api, 1.0 + self.before(needs.api, turn), 1.0)),
@@ -249,7 +264,8 @@ impl State {
         let longest = wanted.iter().flatten().map(wait).fold(0.0, f64::max);
         if longest > 0.0 {
             // A little more, as what was counted in fractions may be short of one.
-            return Some(Duration::from_secs_f64(longest) + Duration::from_millis(1));
+            let pause = Duration::from_secs_f64(longest) + Duration::from_millis(1);
+            return Some(if self.learned.is_empty() { pause } else { pause.min(LONGEST_PAUSE) });
         }
         for (api, _, count) in wanted.into_iter().flatten() {
             if let Some(bucket) = self.buckets.get_mut(&api) {

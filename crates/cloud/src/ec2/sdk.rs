@@ -20,7 +20,7 @@ use aws_smithy_types::timeout::TimeoutConfig;
 use dovetail_core::clock::Clock;
 
 use super::bounded::bounded;
-use super::rate::{Limiter, limited};
+use super::rate::{AccountLimits, Limiter, limited};
 use super::services::{Eks, Iam, Pricing, Ssm};
 
 /// Timeout of one attempt of a call.
@@ -169,6 +169,8 @@ pub(super) struct Clients {
     pub eks: Eks,
     pub pricing: Pricing,
     pub sqs: aws_sdk_sqs::Client,
+    /// By which requests to EC2 wait for their tokens.
+    pub limiter: Limiter,
 }
 
 macro_rules! client {
@@ -178,10 +180,10 @@ macro_rules! client {
 }
 
 impl Clients {
-    pub fn new(parts: &SdkParts) -> Self {
+    pub fn new(parts: &SdkParts, limits: &AccountLimits) -> Self {
         let parts = &SdkParts { http_client: bounded(parts.http_client.clone()), ..parts.clone() };
         // Only EC2 has these buckets, and counts in them what we send again, too.
-        let limiter = Limiter::new(Arc::clone(&parts.clock));
+        let limiter = Limiter::new(limits, Arc::clone(&parts.clock));
         let in_bounds = |retry, attempt| {
             let http_client = limited(parts.http_client.clone(), &limiter, attempt);
             SdkParts { http_client, ..parts.clone() }.config(&parts.region, retry, None)
@@ -199,6 +201,7 @@ impl Clients {
             eks: Eks::new(&config, partition()),
             pricing: Pricing::new(&pricing, partition()),
             sqs: client!(aws_sdk_sqs, &queue),
+            limiter,
         }
     }
 }

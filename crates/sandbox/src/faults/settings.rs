@@ -34,6 +34,9 @@ pub struct Ec2Faults {
     pub error_rate: f64,
     /// The share of requests, 0 to 1, that end with `RequestLimitExceeded`.
     pub throttle_rate: f64,
+    /// Time from the beginning for which they do; for ever where it does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throttle_for: Option<Duration>,
     /// The share of requests, 0 to 1, that end without an answer: three in four of them are carried out all the same.
     pub timeout_rate: f64,
     /// Added to each request.
@@ -176,13 +179,16 @@ pub struct FaultSettings {
 pub(super) type Rates = [f64; 3];
 
 impl FaultSettings {
-    pub(super) fn rates(&self, service: Service) -> (Duration, Rates) {
+    /// Latency and rates at `since` the beginning.
+    pub(super) fn rates(&self, service: Service, since: Duration) -> (Duration, Rates) {
+        let throttles = self.ec2.throttle_for.is_none_or(|time| since < time);
+        let throttled = if throttles { self.ec2.throttle_rate } else { 0.0 };
         match service {
             Service::ApiServer => {
                 let of = &self.api_server;
                 (of.latency, [of.error_rate, of.throttle_rate, of.timeout_rate])
             }
-            Service::Ec2 => (self.ec2.latency, [self.ec2.error_rate, self.ec2.throttle_rate, self.ec2.timeout_rate]),
+            Service::Ec2 => (self.ec2.latency, [self.ec2.error_rate, throttled, self.ec2.timeout_rate]),
             Service::Sqs => (Duration::ZERO, [self.sqs.error_rate, 0.0, 0.0]),
         }
     }

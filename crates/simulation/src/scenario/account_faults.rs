@@ -1,6 +1,7 @@
 //! Meaning of a scenario's `faults.ec2` for the account: quotas, addresses, permissions, and errors by their codes.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_cloud::unavailable::QuotaGroup;
@@ -9,7 +10,7 @@ use dovetail_sandbox::region::ACTIONS;
 use serde_saphyr::Spanned;
 
 use super::check::Checker;
-use crate::scenario::faults;
+use crate::scenario::{duration, faults};
 
 /// Actions that the region carries out for others: no replica calls them, so that a fault of theirs would befall nobody.
 const NEVER_CALLED: [&str; 15] = [
@@ -48,6 +49,16 @@ impl Checker<'_> {
             errors: written.errors.iter().enumerate().map(|(at, one)| self.error(at, one, catalogue)).collect(),
             ..Ec2Faults::default()
         }
+    }
+
+    /// Time for which requests are throttled; of no effect where none are.
+    pub(super) fn throttle_for(&mut self, written: &faults::ScenarioEc2Faults) -> Option<Duration> {
+        let text = written.throttle_for.as_ref()?;
+        if written.throttle_rate.as_ref().is_none_or(|rate| rate.value == 0.0) {
+            let what = "no request is throttled: it changes nothing";
+            self.mistake("faults.ec2.throttleFor", text, what, "a throttleRate above 0, or no throttleFor");
+        }
+        self.collect(duration(self.path, "faults.ec2.throttleFor", text))
     }
 
     fn quotas(&mut self, written: &BTreeMap<String, Spanned<u32>>) -> BTreeMap<String, u32> {

@@ -296,6 +296,7 @@ impl Checker<'_> {
             ec2: Ec2Faults {
                 error_rate: self.rate("faults.ec2.errorRate", ec2.error_rate.as_ref()),
                 throttle_rate: self.rate("faults.ec2.throttleRate", ec2.throttle_rate.as_ref()),
+                throttle_for: self.throttle_for(ec2),
                 timeout_rate: self.rate("faults.ec2.timeoutRate", ec2.timeout_rate.as_ref()),
                 consistency_lag: self.span("faults.ec2.consistencyLag", ec2.consistency_lag.as_ref()),
                 insufficient_capacity: self.offerings(&ec2.insufficient_capacity, catalogue),

@@ -74,6 +74,8 @@ pub struct ScenarioEc2Faults {
     pub error_rate: Option<Spanned<f64>>,
     /// Share of requests that are throttled, 0 to 1.
     pub throttle_rate: Option<Spanned<f64>>,
+    /// Time from the beginning for which requests are throttled; to the end without it.
+    pub throttle_for: Option<Spanned<String>>,
     /// Share of requests that get no answer, 0 to 1; most of them are carried out.
     pub timeout_rate: Option<Spanned<f64>>,
     /// Longest time that a new instance or tag is not listed.

@@ -89,6 +89,7 @@ impl Copy {
                 cluster_name: settings.cluster_name.clone(),
                 cluster_uid: self.uid.clone(),
                 cluster_dns: Some("172.20.0.10".to_owned()),
+                limits: settings.scale.ec2_limits.clone(),
                 ..Ec2Settings::default()
             },
         );
@@ -98,6 +99,7 @@ impl Copy {
             lease_kube: self.api.client(caller),
             cloud: Arc::new(cloud),
             clock: ClusterClock::over(parts.clock),
+            streams_lists: false,
             rng_seed: parts.seed,
             settings,
             solver: parts.solver,

@@ -14,7 +14,7 @@ use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
     Cloud, CloudError, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue,
-    FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedFleet, LaunchedInstance,
+    FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchPace, LaunchRequest, LaunchedFleet, LaunchedInstance,
     MadeResource, QueueMessage,
 };
 use dovetail_core::Problem;
@@ -305,6 +305,10 @@ impl CloudInstances for BrokenCloud {
             }),
             _ => self.inner.launch(request),
         }
+    }
+
+    fn launch_pace(&self, count: u32) -> LaunchPace {
+        self.inner.launch_pace(count)
     }
 
     fn launch_several(&self, request: LaunchRequest, count: u32) -> BoxFuture<'_, Result<LaunchedFleet, LaunchError>> {

@@ -192,6 +192,11 @@ impl World {
         self.clock.wall()
     }
 
+    /// CPU time that the replicas have taken, answers to them left out; zero unless it is measured.
+    pub fn cpu_of_replicas(&self) -> Duration {
+        self.replicas.iter().map(|replica| replica.process().cpu()).sum()
+    }
+
     pub fn pods(&self) -> Vec<Arc<Value>> {
         self.api.list(&Gvr::new("", "v1", "pods"))
     }

@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
+use dovetail_sandbox::cpu;
 use tokio::task::LocalSet;
 
 /// A LocalSet that can be paused and killed from outside. Clones hold the same one.
@@ -18,6 +20,8 @@ struct Inner {
     life: u64,
     paused: bool,
     waker: Option<Waker>,
+    /// CPU time that it has taken, answers to it left out; counted only while that of answers is.
+    cpu: Duration,
 }
 
 impl ReplicaProcess {
@@ -63,6 +67,11 @@ impl ReplicaProcess {
         self.0.borrow().set.is_some()
     }
 
+    /// CPU time that it has taken in all its lives, answers to it left out; zero unless it is measured.
+    pub fn cpu(&self) -> Duration {
+        self.0.borrow().cpu
+    }
+
     fn wake(&self) {
         if let Some(waker) = self.0.borrow_mut().waker.take() {
             waker.wake();
@@ -91,10 +100,12 @@ impl Future for Driver {
         let Some(mut set) = inner.set.take() else { return Poll::Ready(()) };
         // Not borrowed while it runs: what runs in it may pause or kill its own replica.
         drop(inner);
-        if set.as_mut().poll(context).is_ready() {
+        let (done, took) = measured(|| set.as_mut().poll(context).is_ready());
+        let mut inner = self.process.0.borrow_mut();
+        inner.cpu += took;
+        if done {
             return Poll::Ready(());
         }
-        let mut inner = self.process.0.borrow_mut();
         if inner.life != self.life {
             drop(inner);
             return Poll::Ready(());
@@ -102,6 +113,15 @@ impl Future for Driver {
         inner.set = Some(set);
         Poll::Pending
     }
+}
+
+/// Does the work, and answers the CPU time that it took without that of answers; zero where that is not measured.
+fn measured<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let Some(answers) = cpu::of_answers() else { return (work(), Duration::ZERO) };
+    let begun = cpu::of_thread();
+    let done = work();
+    let answers = cpu::of_answers().unwrap_or_default().saturating_sub(answers);
+    (done, cpu::of_thread().saturating_sub(begun).saturating_sub(answers))
 }
 
 #[cfg(test)]

@@ -157,6 +157,7 @@ impl Replica {
             lease_kube: client(caller),
             cloud: BrokenCloud::instead_of(cloud, around.config.broken),
             clock,
+            streams_lists: false,
             rng_seed,
             settings,
             identities: None,
@@ -179,6 +180,7 @@ fn cloud_settings(around: &ReplicaSurroundings<'_>, settings: &Settings) -> Ec2S
         cluster_dns: Some("172.20.0.10".to_owned()),
         reserved_capacity: settings.reserved_capacity(),
         dry_runs: asks_for_dry_runs && !settings.disable_dry_run,
+        limits: settings.scale.ec2_limits.clone(),
         ..Ec2Settings::default()
     }
 }

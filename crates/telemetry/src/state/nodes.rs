@@ -29,9 +29,29 @@ impl<'a> NodeRow<'a> {
     }
 }
 
-pub(super) fn nodes(page: &mut MetricsPage, view: &ReplicaView) {
+/// Writes the use of all nodes together, and that of each where that is wanted.
+pub(super) fn nodes(page: &mut MetricsPage, view: &ReplicaView, with_each: bool) {
     let snapshot = &view.snapshot;
     let rows: Vec<_> = snapshot.nodes.values().map(|node| NodeRow::from_node(node, snapshot)).collect();
+    if with_each {
+        each_node(page, view, &rows);
+    }
+    let (mut used, mut whole) = (Resources::new(), Resources::new());
+    for row in &rows {
+        whole.add(&row.node.allocatable);
+        used.add(&row.requests);
+        used.add(&row.daemons);
+    }
+    page.gauge("karpenter_cluster_utilization_percent", "How much of all nodes is requested");
+    for resource in [CPU, MEMORY] {
+        let share = 100.0 * amount(resource, &used) / amount(resource, &whole).max(f64::MIN_POSITIVE);
+        let share = if whole.get(resource) == 0 { 0.0 } else { share };
+        page.sample("karpenter_cluster_utilization_percent", &[("resource_type", resource)], share);
+    }
+}
+
+fn each_node(page: &mut MetricsPage, view: &ReplicaView, rows: &[NodeRow<'_>]) {
+    let snapshot = &view.snapshot;
     let well_known: Vec<(&str, String)> = labels::CORE_WELL_KNOWN
         .iter()
         .chain(&[labels::INSTANCE_CATEGORY, labels::INSTANCE_FAMILY, labels::INSTANCE_SIZE])
@@ -39,7 +59,7 @@ pub(super) fn nodes(page: &mut MetricsPage, view: &ReplicaView) {
         .collect();
     let mut one = |name: &str, help: &str, of: &dyn Fn(&NodeRow<'_>) -> Resources| {
         page.gauge(name, help);
-        for row in &rows {
+        for row in rows {
             let own = of(row);
             for (resource, _) in row.node.allocatable.iter() {
                 let value = amount(resource, &own);
@@ -62,18 +82,6 @@ pub(super) fn nodes(page: &mut MetricsPage, view: &ReplicaView) {
         };
         let seconds = view.now.wall.duration_since(created).as_secs_f64();
         node_sample(page, "karpenter_nodes_current_lifetime_seconds", node, None, &well_known, seconds);
-    }
-    let (mut used, mut whole) = (Resources::new(), Resources::new());
-    for row in &rows {
-        whole.add(&row.node.allocatable);
-        used.add(&row.requests);
-        used.add(&row.daemons);
-    }
-    page.gauge("karpenter_cluster_utilization_percent", "How much of all nodes is requested");
-    for resource in [CPU, MEMORY] {
-        let share = 100.0 * amount(resource, &used) / amount(resource, &whole).max(f64::MIN_POSITIVE);
-        let share = if whole.get(resource) == 0 { 0.0 } else { share };
-        page.sample("karpenter_cluster_utilization_percent", &[("resource_type", resource)], share);
     }
 }
 

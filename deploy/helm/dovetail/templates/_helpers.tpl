@@ -138,6 +138,7 @@ disableClusterStateObservability: DISABLE_CLUSTER_STATE_OBSERVABILITY
 disableControllerWarmup: DISABLE_CONTROLLER_WARMUP
 disableDryRun: DISABLE_DRY_RUN
 disableLeaderElection: DISABLE_LEADER_ELECTION
+ec2Limits: EC2_LIMITS
 eksControlPlane: EKS_CONTROL_PLANE
 enableProfiling: ENABLE_PROFILING
 enableZonalShift: ENABLE_ZONAL_SHIFT
@@ -159,6 +160,7 @@ maxLaunchesPerHour: MAX_LAUNCHES_PER_HOUR
 maxOptionPrice: MAX_OPTION_PRICE
 maxPriceRise: MAX_PRICE_RISE
 minValuesPolicy: MIN_VALUES_POLICY
+objectMetricsMaxNodes: OBJECT_METRICS_MAX_NODES
 packingComparisonInterval: PACKING_COMPARISON_INTERVAL
 packingPolicy: PACKING_POLICY
 preferencePolicy: PREFERENCE_POLICY

@@ -1,7 +1,11 @@
 //! Launches that ask for the same: one call, its token on each claim before, and an instance for each, whatever is lost.
 
-use dovetail_actors::messages::{ClaimChanged, InstanceKnown};
+use std::rc::Rc;
+use std::time::Duration;
+
+use dovetail_actors::messages::{ClaimChanged, InstanceKnown, Record};
 use dovetail_api::v1::NodeClaim;
+use dovetail_cloud::LaunchPace;
 use dovetail_core::ownership::part_on;
 use dovetail_core::ownership::token::{is_shared, share};
 use dovetail_sandbox::apiserver::NODE_CLAIMS;
@@ -55,6 +59,27 @@ fn equal_orders_are_one_call_with_its_token_on_each_claim() {
         assert_ne!(parts[0].place, parts[1].place);
         assert!(bench.heard.count::<InstanceKnown>() >= 2 && bench.told.count("launched") == 2);
         assert_eq!(state(&bench, &launcher).await.ends["launched"], 2);
+    });
+}
+
+#[test]
+fn call_that_waits_for_tokens_is_said_once() {
+    with_pool(async |bench| {
+        let launcher = start(&bench);
+        bench.sky.paces(LaunchPace { wait: Duration::from_secs(40), at_once: 1000.0, per_second: 2.0 });
+        launcher.do_send(launch(&TWO));
+        bench.pass(35.0).await;
+        assert_eq!((bench.sky.count("launch"), bench.sky.inner.living().len()), (1, 0));
+        bench.pass(20.0).await;
+        one_to_one(&bench);
+        assert_eq!(bench.sky.count("launch"), 1, "nothing is in doubt");
+        assert_eq!(bench.told.count("launches_paced"), 1, "{:?}", bench.told.lines());
+        let said = |record: &Rc<Record>| record.reason == "LaunchesPaced";
+        let said: Vec<Rc<Record>> = bench.heard.all::<Record>().into_iter().filter(said).collect();
+        assert_eq!(said.len(), 1);
+        let words =
+            "launching 2 for nodepool default: EC2 allows 2 a second after the first 1000; ask AWS for a higher limit";
+        assert!(said[0].message.starts_with(words), "{}", said[0].message);
     });
 }
 

@@ -53,7 +53,7 @@ impl HttpConnector for LimitedConnector {
             let answer = tokio::time::timeout(this.attempt, whole(inner.call(request))).await;
             let answer = answer.unwrap_or_else(|late| Err(ConnectorError::timeout(late.into())));
             if answer.as_ref().is_ok_and(|answer| TOO_MANY.contains(&answer.status().as_u16())) {
-                this.limiter.throttled(needs.api);
+                this.limiter.throttled(&needs);
             }
             answer
         })

@@ -17,7 +17,7 @@ impl Clock for TokioClock {
 
 pub fn limiter() -> (Limiter, tokio::time::Instant) {
     let begun = tokio::time::Instant::now();
-    (Limiter::new(Arc::new(TokioClock(begun))), begun)
+    (Limiter::new(&AccountLimits::default(), Arc::new(TokioClock(begun))), begun)
 }
 
 pub fn needs(action: &str) -> Needs {
@@ -84,15 +84,63 @@ async fn a_launch_goes_before_all_descriptions_that_wait() {
 #[tokio::test(start_paused = true)]
 async fn throttled_call_waits_and_one_given_up_delays_nobody() {
     let (limiter, begun) = limiter();
-    limiter.throttled(RequestBucket::Mutate);
+    limiter.throttled(&needs("CreateFleet"));
     let one = sent(&limiter, begun, &needs("CreateFleet"), 1).await;
-    assert!((0.2..0.3).contains(&one[0]), "{one:?}");
-    limiter.throttled(RequestBucket::Mutate);
+    assert!((0.4..0.5).contains(&one[0]), "a token at half the rate: {one:?}");
+    limiter.throttled(&needs("CreateFleet"));
     let fleet = needs("CreateFleet");
     let impatient = tokio::time::timeout(Duration::from_millis(50), sent(&limiter, begun, &fleet, 40));
     assert!(impatient.await.is_err());
     let next = sent(&limiter, begun, &needs("CreateFleet"), 1).await;
-    assert!(next[0] - one[0] < 0.4, "{next:?}");
+    assert!(next[0] - one[0] < 0.6, "{next:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_launch_gives_its_tokens_for_instances_back() {
+    let (limiter, begun) = limiter();
+    let many = Needs::from_body(b"Action=CreateFleet&TargetCapacitySpecification.TotalTargetCapacity=450");
+    for _ in 0..8 {
+        sent(&limiter, begun, &many, 1).await;
+        limiter.throttled(&many);
+    }
+    let last = sent(&limiter, begun, &many, 2).await;
+    assert!(last[1] < 30.0, "a thousand instances are still to be had: {last:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_halve_the_pace_and_it_comes_back() {
+    let (limiter, begun) = limiter();
+    let fleet = needs("CreateFleet");
+    // Each is refused, for an hour.
+    let mut refused = 0;
+    while begun.elapsed() < Duration::from_secs(3600) {
+        sent(&limiter, begun, &fleet, 1).await;
+        limiter.throttled(&fleet);
+        refused += 1;
+    }
+    assert!((1800..2200).contains(&refused), "an eighth of 4.5 a second: {refused}");
+    let after = sent(&limiter, begun, &fleet, 1500).await;
+    let within = |from: f64, to: f64| after.iter().filter(|at| (from..to).contains(&(**at - 3600.0))).count();
+    assert!(within(0.0, 10.0) <= 10, "slow at first: {}", within(0.0, 10.0));
+    assert!((44..=46).contains(&within(180.0, 190.0)), "then as ever: {}", within(180.0, 190.0));
+    let describe = sent(&limiter, begun, &needs("DescribeInstances"), 20).await;
+    assert!(describe.iter().all(|at| *at < begun.elapsed().as_secs_f64() + 0.01), "another bucket");
+}
+
+#[tokio::test(start_paused = true)]
+async fn larger_account_launches_faster_and_the_wait_is_known_before() {
+    let begun = tokio::time::Instant::now();
+    let limits = "InstancesLaunched=3000/100".parse().unwrap();
+    let limiter = Limiter::new(&limits, Arc::new(TokioClock(begun)));
+    let many = Needs::from_body(b"Action=CreateFleet&TargetCapacitySpecification.TotalTargetCapacity=900");
+    assert_eq!(limiter.launch_pace(900).wait, Duration::ZERO);
+    let times = sent(&limiter, begun, &many, 3).await;
+    assert!(times.iter().all(|at| *at < 0.001), "{times:?}");
+    let pace = limiter.launch_pace(900);
+    assert_eq!((pace.at_once, pace.per_second), (3000.0, 100.0));
+    let last = sent(&limiter, begun, &many, 1).await;
+    assert!((last[0] - pace.wait.as_secs_f64()).abs() < 0.1, "{last:?}, {pace:?}");
+    assert!((6.0..7.0).contains(&last[0]), "600 tokens at nine tenths of a hundred a second: {last:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -69,7 +69,7 @@ impl Server {
     }
 
     fn clients(self: &Arc<Self>, region: &str) -> Clients {
-        Clients::new(&self.parts(region))
+        Clients::new(&self.parts(region), &crate::ec2::AccountLimits::default())
     }
 
     fn count(&self) -> usize {
@@ -337,7 +337,7 @@ async fn an_attempt_is_given_up_after_its_time() {
     let client = http_client(|_| std::future::pending().boxed());
     let parts = SdkParts::in_process(client, "us-east-1", Arc::new(TokioClock(tokio::time::Instant::now())));
     let begun = tokio::time::Instant::now();
-    let failed = Clients::new(&parts).ssm.get_parameter("/a").await.unwrap_err();
+    let failed = Clients::new(&parts, &crate::ec2::AccountLimits::default()).ssm.get_parameter("/a").await.unwrap_err();
     assert_eq!(classify("GetParameter", Effect::Repeatable, failed).code(), "TimedOut");
     assert!((80..90).contains(&begun.elapsed().as_secs()), "four times twenty seconds: {:?}", begun.elapsed());
 }

@@ -126,7 +126,7 @@ impl ClusterState {
             Arc::make_mut(&mut self.now.unused).forget_old(now.wall);
         }
         let names: Vec<String> = self.uses.open.keys().cloned().collect();
-        let (mut found, mut waiting, mut unjudged) = (Vec::new(), None, BTreeSet::new());
+        let (mut found, mut waiting, mut unplaced, mut unjudged) = (Vec::new(), None, None, BTreeSet::new());
         for name in names {
             let Some(entry) = self.now.claims.get(&name).cloned() else {
                 self.uses.open.remove(&name);
@@ -136,7 +136,7 @@ impl ClusterState {
                 continue;
             }
             if self.now.awaited_taint(&entry, now.wall).is_some() {
-                let waiting = waiting.get_or_insert_with(|| self.now.waiting());
+                let waiting = waiting.get_or_insert_with(|| self.now.waiting(|_| true));
                 if is_awaited(&entry, waiting) {
                     unjudged.insert(name.clone());
                 }
@@ -154,8 +154,10 @@ impl ClusterState {
             // A case against the node is not known before kube-scheduler's turn has been seen.
             let over = over || !seen;
             let Some(case) = self.case(&entry, over, now) else { continue };
-            let waiting = waiting.get_or_insert_with(|| self.now.waiting());
-            match self.judge(&entry, &case, waiting, now) {
+            // Most pods that wait have a place: whether they do is asked once, and not for each claim.
+            let without_place = |pod: &PodEntry| self.now.expected_on(&pod.pod.uid, now).is_none();
+            let unplaced = unplaced.get_or_insert_with(|| self.now.waiting(without_place));
+            match self.judge(&entry, &case, unplaced, now) {
                 Some(judged) if seen => found.push(judged),
                 Some(_) => drop(unjudged.insert(name)),
                 None => {}
@@ -235,7 +237,7 @@ impl ClusterState {
         &self,
         entry: &Arc<ClaimEntry>,
         case: &Case,
-        waiting: &BTreeMap<String, Vec<Arc<PodEntry>>>,
+        unplaced: &BTreeMap<String, Vec<Arc<PodEntry>>>,
         now: Moment,
     ) -> Option<Judged> {
         let facts = &entry.facts;
@@ -243,7 +245,7 @@ impl ClusterState {
         let refused = self.uses.refused.get(&facts.node);
         let mut judged: Option<Judged> = None;
         for (workload, _) in &facts.launched_for {
-            let pods = waiting.get(workload).map(Vec::as_slice).unwrap_or_default();
+            let pods = unplaced.get(workload).map(Vec::as_slice).unwrap_or_default();
             let words = refused.and_then(|all| all.get(workload));
             let here = |pod: &&Arc<PodEntry>| self.waits_for(pod, entry, open, case, now);
             let concerned: Vec<&Arc<PodEntry>> = pods.iter().filter(here).collect();
@@ -366,10 +368,10 @@ fn has_room(node: &NodeEntry, used: &Resources, pod: &PodEntry) -> bool {
 }
 
 impl Snapshot {
-    /// Pods that wait for a node, by workload.
-    fn waiting(&self) -> BTreeMap<String, Vec<Arc<PodEntry>>> {
+    /// Those wanted of the pods that wait for a node, by workload.
+    fn waiting(&self, wanted: impl Fn(&PodEntry) -> bool) -> BTreeMap<String, Vec<Arc<PodEntry>>> {
         let mut all: BTreeMap<String, Vec<Arc<PodEntry>>> = BTreeMap::new();
-        for pod in self.pods.values().filter(|pod| pod.waits_for_node()) {
+        for pod in self.pods.values().filter(|pod| pod.waits_for_node() && wanted(pod)) {
             all.entry(pod.workload.clone()).or_default().push(pod.clone());
         }
         all

@@ -80,13 +80,17 @@ impl Snapshot {
     /// dearest, as on-demand capacity is, and would be launched once more.
     #[must_use]
     pub fn comes_last(&self, claim: &str, now: Moment) -> bool {
+        // Asked for each node that comes up: with no such StatefulSet nothing is looked at.
+        if self.storage.ordered_sets.is_empty() {
+            return false;
+        }
         let waiting = || self.pods.iter().filter(|(_, entry)| waits(entry));
         let at = |uid: &str| match self.expected_on(uid, now) {
             Some(NominationTarget::Claim(name)) => Some(name.as_str()),
             _ => None,
         };
         let here: Vec<&Arc<PodEntry>> =
-            waiting().filter(|(uid, _)| at(uid) == Some(claim)).map(|(_, entry)| entry).collect();
+            waiting().filter(|(uid, entry)| entry.stateful && at(uid) == Some(claim)).map(|(_, entry)| entry).collect();
         if here.is_empty() || self.to_come(&here).is_empty() {
             return false;
         }

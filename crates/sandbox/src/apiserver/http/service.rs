@@ -2,13 +2,14 @@
 use crate::apiserver::http::audit::{AnswerTiming, Request as Asked};
 use crate::apiserver::http::handler::{self, Reply};
 use crate::apiserver::{ApiError, ApiServer};
+use crate::cpu;
 use crate::detached::detached;
 use crate::faults::{Direction, RequestOutcome, Service as Whom};
 use crate::log::Caller;
 use crate::spoilt;
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use futures::{StreamExt, stream};
+use futures::{Stream, StreamExt, stream};
 use http::request::Parts;
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -172,7 +173,8 @@ impl KubeService {
 
     /// Carries a request out; nobody hears of it.
     fn unanswered(&self, request: &Served) {
-        let (reply, _) = handler::handle(&self.server, &self.who.name, &request.parts, &request.body);
+        let handle = || handler::handle(&self.server, &self.who.name, &request.parts, &request.body);
+        let (reply, _) = cpu::answering(handle);
         self.note(request, &reply, AnswerTiming::Lost);
     }
 
@@ -215,6 +217,10 @@ impl KubeService {
     }
 
     fn answer_until(&self, request: &Served, cut: Option<Duration>) -> Answered {
+        cpu::answering(|| self.answer_now(request, cut))
+    }
+
+    fn answer_now(&self, request: &Served, cut: Option<Duration>) -> Answered {
         let (reply, retry_after) = handler::handle(&self.server, &self.who.name, &request.parts, &request.body);
         let term = self.note(request, &reply, if request.travels { AnswerTiming::Later } else { AnswerTiming::Now });
         (self.respond(reply, retry_after, cut), term)
@@ -265,7 +271,9 @@ impl KubeService {
 
     fn streamed(&self, watch: crate::apiserver::viewing::watch::Watch, cut: Option<Duration>) -> Body {
         let (faults, replica) = (self.server.settings().faults.clone(), self.who.replica);
-        let events = watch.stream().then(move |bytes| {
+        let mut stream = Box::pin(watch.stream());
+        let stream = stream::poll_fn(move |context| cpu::answering(|| stream.as_mut().poll_next(context)));
+        let events = stream.then(move |bytes| {
             let faults = faults.clone();
             async move {
                 // Bytes sent into a partition arrive when it has healed, as TCP would have it.
