@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use dovetail_api::names::provider::Provider;
 use dovetail_core::MaxOptionPrice;
 
 pub use crate::doctor::DoctorArgs;
@@ -40,7 +41,19 @@ pub enum Command {
     /// Write manifests of older versions as v1, and say what changes
     Convert(ConvertArgs),
     /// Print the CRDs as YAML
-    Crds,
+    Crds(CrdsArgs),
+}
+
+/// `dovetail crds`.
+#[derive(Args)]
+pub struct CrdsArgs {
+    /// Provider of the nodes: ec2, or kwok, whose class is KWOKNodeClass
+    #[arg(long, default_value = "ec2", env = "PROVIDER", value_parser = provider)]
+    pub provider: Provider,
+}
+
+fn provider(name: &str) -> Result<Provider, String> {
+    Provider::named(name).ok_or_else(|| format!("allowed: {}", Provider::ALL.map(Provider::name).join(", ")))
 }
 
 /// `dovetail convert`.

@@ -4,8 +4,10 @@ use std::io::Write as _;
 
 use dovetail_input::Failure;
 
-/// Prints the CRDs as a stream of YAML documents.
-pub fn run() -> Result<(), Failure> {
-    let text = dovetail_api::crds::crds_yaml().map_err(|why| Failure::System(why.to_string()))?;
+use crate::cli::CrdsArgs;
+
+/// Prints the CRDs of a provider as a stream of YAML documents.
+pub fn run(args: &CrdsArgs) -> Result<(), Failure> {
+    let text = dovetail_api::crds::provider_crds_yaml(args.provider).map_err(|why| Failure::System(why.to_string()))?;
     std::io::stdout().write_all(text.as_bytes()).map_err(|why| Failure::System(why.to_string()))
 }

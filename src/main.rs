@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         Command::Sandbox(args) => sandbox::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Convert(args) => convert::run(&args),
-        Command::Crds => crds::run(),
+        Command::Crds(args) => crds::run(&args),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,

@@ -179,11 +179,12 @@ pub fn lint() -> Result<(), String> {
 }
 
 /// Scripts that play longer courses, most of them on the real control plane.
-const COURSES: [(&str, &str); 9] = [
+const COURSES: [(&str, &str); 10] = [
     ("adoption", "tests/real/adoption.py"),
     ("drift", "tests/real/drift.py"),
     ("day", "tests/day/day.py"),
     ("hostile", "tests/real/hostile.py"),
+    ("kwok", "tests/real/kwok_provider.py"),
     ("load", "tests/real/load.py"),
     ("posts", "tests/real/posts.py"),
     ("scale-in", "tests/real/scale_in.py"),
@@ -235,7 +236,7 @@ pub fn proof() -> Result<(), String> {
             run("handover", "python3", &["tests/real/handover.py", &rounds])
         }
         other => Err(format!(
-            "there is no proof {:?} (there are: adoption, console, day, drift, handover, hostile, load, metrics, model, policies, posts, properties, scale-in, seeds, \
+            "there is no proof {:?} (there are: adoption, console, day, drift, handover, hostile, kwok, load, metrics, model, policies, posts, properties, scale-in, seeds, \
              shadow, tracing, webhook)",
             other.unwrap_or_default()
         )),

@@ -7,7 +7,7 @@
 //! - [`token_bucket`]: how often something may be asked. Pure.
 //! - [`user_data`]: what an instance is told so that it becomes a node. Pure.
 //! - [`recorder`]: what is asked of AWS, written down while tests run.
-//! - [`cloud`]: the traits that the actors call, one a concern; [`ec2`]: EC2 behind them.
+//! - [`cloud`]: the traits that the actors call, one a concern; [`ec2`]: EC2 behind them; [`kwok`]: nodes without machines.
 
 pub mod catalogue;
 pub mod cloud;
@@ -16,6 +16,7 @@ pub mod error;
 pub mod family;
 mod hash;
 pub mod info;
+pub mod kwok;
 pub mod launch;
 pub mod node_class;
 pub mod recorder;
@@ -27,7 +28,7 @@ pub mod user_data;
 
 pub use cloud::{
     Cloud, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances,
-    Instance, MadeKind, MadeResource, QueueMessage,
+    Instance, MadeKind, MadeResource, QueueMessage, WholeTypes,
 };
 pub use error::CloudError;
 pub use launch::{FleetKey, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedFleet, LaunchedInstance};

@@ -26,7 +26,7 @@ pub const FIELDS: &[Row] = &[
     ("NodePool", "status.resources", "crates/core/src/disruption/usage.rs", "resources"),
 
     ("NodeClaim", "spec.expireAfter", "crates/core/src/disruption/expiry.rs", "expire"),
-    ("NodeClaim", "spec.nodeClassRef", "actors/src/cluster_watcher/apply.rs", "claim.spec.node_class_ref.is_ec2()"),
+    ("NodeClaim", "spec.nodeClassRef", "actors/src/cluster_watcher/apply.rs", "claim.spec.node_class_ref.is_of("),
     ("NodeClaim", "spec.requirements", "actors/src/launcher/facts.rs", "claim.spec.requirements"),
     ("NodeClaim", "spec.resources.requests", "actors/src/launcher/launch/calls.rs", "claim.spec.resources.requests"),
     ("NodeClaim", "spec.startupTaints", "crates/core/src/lifecycle/initialization.rs", "startup_taints"),

@@ -31,7 +31,7 @@ use futures::future::BoxFuture;
 
 use crate::cloud::{
     CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances, Instance,
-    MadeResource, QueueMessage,
+    MadeResource, QueueMessage, WholeTypes,
 };
 use crate::error::CloudError;
 use crate::info::InstanceTypeInfo;
@@ -199,6 +199,10 @@ impl CloudIdentity for Ec2Cloud {
 }
 
 impl CloudOfferings for Ec2Cloud {
+    fn whole_types(&self) -> Option<WholeTypes> {
+        None
+    }
+
     fn instance_types(&self) -> CloudFuture<'_, Vec<InstanceTypeInfo>> {
         self.describe_instance_types().boxed()
     }
