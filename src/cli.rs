@@ -2,6 +2,7 @@
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
+use dovetail_api::names::provider::Provider;
 use dovetail_core::MaxOptionPrice;
 
 pub use crate::doctor::DoctorArgs;
@@ -51,7 +52,7 @@ pub enum Command {
     /// Write manifests of older versions as v1, and say what changes
     Convert(ConvertArgs),
     /// Print the CRDs as YAML
-    Crds,
+    Crds(CrdsArgs),
     /// Print completions for a shell
     Completions(CompletionsArgs),
     /// Print a man page, or write all of them
@@ -63,6 +64,18 @@ pub enum Command {
 /// The command line, with the examples of each command.
 pub fn command() -> clap::Command {
     crate::examples::add_to(Cli::command())
+}
+
+/// `dovetail crds`.
+#[derive(Args)]
+pub struct CrdsArgs {
+    /// Provider of the nodes: ec2, or kwok, whose class is KWOKNodeClass
+    #[arg(long, default_value = "ec2", env = "PROVIDER", value_parser = provider)]
+    pub provider: Provider,
+}
+
+fn provider(name: &str) -> Result<Provider, String> {
+    Provider::named(name).ok_or_else(|| format!("allowed: {}", Provider::ALL.map(Provider::name).join(", ")))
 }
 
 /// `dovetail convert`.

@@ -2,10 +2,11 @@
 
 use dovetail_input::Failure;
 
+use crate::cli::CrdsArgs;
 use crate::output::print;
 
-/// Prints the CRDs as a stream of YAML documents.
-pub fn run() -> Result<(), Failure> {
-    let text = dovetail_api::crds::crds_yaml().map_err(|why| Failure::System(why.to_string()))?;
+/// Prints the CRDs of a provider as a stream of YAML documents.
+pub fn run(args: &CrdsArgs) -> Result<(), Failure> {
+    let text = dovetail_api::crds::provider_crds_yaml(args.provider).map_err(|why| Failure::System(why.to_string()))?;
     print(&text)
 }

@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         Command::Sandbox(args) => sandbox::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Convert(args) => convert::run(&args),
-        Command::Crds => crds::run(),
+        Command::Crds(args) => crds::run(&args),
         Command::Completions(args) => habits::completions(&args),
         Command::Man(args) => habits::man(&args),
         Command::Version(args) => habits::version(&args),

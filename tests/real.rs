@@ -270,6 +270,14 @@ fn proves(script: &str, rounds: &str, says: &str) {
     println!("{said}");
 }
 
+/// The second provider: Nodes without machines, and replicas without credentials. `cargo xtask proof kwok` has more pods.
+#[test]
+fn provider_kwok_serves_pods_without_aws_and_survives_a_kill() {
+    let output = real::script("real/kwok_provider.py", &["--pods", "24"]);
+    let said = common::stdout(&output);
+    assert!(output.status.success() && said.contains("0 claim(s) do not hold"), "{said}{}", common::stderr(&output));
+}
+
 /// SIGTERM, SIGKILL, a zombie, an API server that stands still and a Lease that is deleted: a round each. `cargo xtask proof handover` plays five of each.
 #[test]
 fn leader_ending_in_mid_burst_doubles_or_loses_no_instance() {

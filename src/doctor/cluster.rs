@@ -25,7 +25,7 @@ const INSTALL_CRDS: &str = "dovetail crds | kubectl apply --server-side -f -";
 
 pub(super) async fn version(installation: &Installation) -> Finding {
     let version = &installation.connection.facts.version;
-    match preflight::new_enough(version, installation.settings.kubernetes_min) {
+    match preflight::new_enough(version, installation.settings.kube_access.oldest) {
         Ok(()) => Finding::green(format!("{} answers, Kubernetes {version}", installation.connection.target.server())),
         Err(why) => Finding::red(describe(&why), "upgrade Kubernetes, or lower KUBERNETES_MIN_VERSION"),
     }

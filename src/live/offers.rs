@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dovetail_actors::catalogue::{KEY, UNAVAILABLE_OFFERINGS, types_of_class};
 use dovetail_actors::reading::LenientApi;
+use dovetail_actors::settings::KubeAccess;
 use dovetail_actors::{Settings, catalogue};
 use dovetail_api::names::labels;
 use dovetail_cloud::catalogue::{RegionCatalogue, Zone};
@@ -160,7 +161,7 @@ async fn reach(connection: &Connection, settings: &Settings, region: Option<Stri
         // Nodes are told no address here: EKS need not be asked for it.
         cluster_endpoint: connection.target.server(),
         aws_region: region.unwrap_or_default(),
-        startup_timeout: REACHED_WITHIN,
+        kube_access: KubeAccess { startup_timeout: REACHED_WITHIN, ..settings.kube_access.clone() },
         ..settings.clone()
     };
     let authority = connection.target.authority();

@@ -10,6 +10,7 @@ mod options;
 mod pool;
 pub(crate) mod preflight;
 mod process;
+mod provider;
 mod shadow;
 mod webhook;
 
@@ -18,14 +19,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_actors::{ClusterClock, ReplicaParts, Settings};
-use dovetail_cloud::CloudIdentity as _;
 use dovetail_core::clock::Clock;
 use dovetail_input::Failure;
 use dovetail_observability::Health;
 use dovetail_telemetry::latest_entries::LatestEntries;
 use dovetail_telemetry::state::Latest;
 use dovetail_telemetry::{self as telemetry, Spans};
-use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use tokio::task::LocalSet;
 
@@ -36,7 +35,7 @@ use connect::ApiTarget;
 use health_loop::{CountedJournal, TelemetrySinks};
 use pool::PoolSolver;
 use preflight::ask::Asker;
-use preflight::{aws, named, older_crds};
+use preflight::older_crds;
 use process::{Signals, VERSION};
 
 /// Longest wait at the end for the last spans to be sent.
@@ -94,7 +93,7 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
         }
         started = starting => started?,
     };
-    let (parts, version) = parts;
+    let (parts, follows) = parts;
     let replica = dovetail_actors::start(ReplicaParts { identities, ..parts });
     let mut exit = replica.exit();
     let ended = tokio::select! {
@@ -102,7 +101,7 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
         signal = signals.next() => Ok(signal),
         why = exit.wait() => Err(why),
         () = health_loop::beat(&replica, &identity, &latest, health, metrics) => Err("the health loop stopped".into()),
-        () = version => Err("the version of Kubernetes is not followed any more".into()),
+        () = follows => Err("the provider's background work has ended".into()),
     };
     if let Ok(signal) = &ended {
         tracing::info!(logger = "run", "{signal}: giving the lease back, a second signal ends at once");
@@ -137,19 +136,17 @@ async fn parts(
     let clock = ClusterClock::over(Arc::new(SystemClock));
     let kube = target.client(&settings, &clock, move |time| counted.waited(time.as_secs_f64()))?;
     let lease_kube = target.lease_client(&clock)?;
-    let asker = Asker::new(format!("the API server {}", target.server()), settings.startup_timeout);
+    let asker = Asker::new(format!("the API server {}", target.server()), settings.kube_access.startup_timeout);
     let facts = preflight::facts(&asker, &kube).await?;
-    preflight::new_enough(&facts.version, settings.kubernetes_min)?;
-    preflight::crds(&asker, &kube).await?;
+    preflight::new_enough(&facts.version, settings.kube_access.oldest)?;
+    preflight::crds_of(&asker, &kube, settings.provider).await?;
     let warn = |text: &str| tracing::warn!(logger = "run", "{text}");
     older_crds::warn_of(&asker, &kube, warn).await;
     let settings = global::with_config_map(&asker, &kube, settings, &given, warn).await;
     preflight::older_kinds(&asker, &kube, settings.webhook.enabled, warn).await?;
     let suspects = preflight::find_rivals(&asker, &kube, &settings, clock.wall(), warn).await;
-    let reached = aws::reach(&settings, Arc::new(SystemClock), &facts, target.authority(), rng_seed).await?;
-    let (cloud, endpoint) = reached;
-    named::queue(&settings, cloud.region())?;
-    named::cluster(&asker, &kube, &cloud, &settings, warn).await?;
+    let reached = provider::reach(&asker, &kube, &settings, &facts, target, rng_seed, warn).await?;
+    let provider::Reached { cloud, endpoint, follows } = reached;
     let (server, region) = (target.server(), cloud.region().to_owned());
     tracing::info!(
         logger = "run",
@@ -163,15 +160,10 @@ async fn parts(
     );
     preflight::stand_by(&kube, suspects, warn).await?;
     let solver = PoolSolver::start(settings.cores()).map_err(|why| Failure::System(format!("threads: {why}")))?;
-    let version = match settings.eks_control_plane {
-        // EKS is asked again and again, with all else that it knows.
-        true => futures::future::pending().boxed_local(),
-        false => aws::follow_version(kube.clone(), cloud.clone()).boxed_local(),
-    };
     let parts = ReplicaParts {
         kube,
         lease_kube,
-        cloud: Arc::new(cloud),
+        cloud,
         clock,
         rng_seed,
         streams_lists: preflight::streams_lists(&facts.version),
@@ -181,5 +173,5 @@ async fn parts(
         journal: CountedJournal::shared(heard, &identity),
         identity,
     };
-    Ok((parts, version))
+    Ok((parts, follows))
 }

@@ -478,3 +478,20 @@ fn crd_chart_brings_the_same_kinds_and_keeps_them_on_uninstall() {
     let output = helm_on("dovetail-crd", &["template", "crds"], &["--set", "additionalAnnotation.team=a"]);
     assert!(common::stderr(&output).contains("'additionalAnnotation' not allowed"));
 }
+
+/// Nodes of kwok are made by the control plane itself, and nothing converts their class.
+#[test]
+fn provider_kwok_brings_its_rights_and_no_webhook() {
+    let rules = |sets: &[&str]| {
+        let objects = rendered(sets);
+        let roles: Vec<String> =
+            of_kind(&objects, "ClusterRole").iter().map(|role| role["rules"].to_string()).collect();
+        (variables(&objects), roles.join("\n"))
+    };
+    let (given, allowed) = rules(&["settings.clusterName=demo", "settings.provider=kwok"]);
+    assert_eq!((given["PROVIDER"].as_str(), given["WEBHOOK_ENABLED"].as_str()), ("kwok", "false"));
+    let creates = r#"{"apiGroups":[""],"resources":["nodes"],"verbs":["create"]}"#;
+    assert!(allowed.contains(creates) && allowed.contains("kwoknodeclasses/status"), "{allowed}");
+    let (given, allowed) = rules(&["settings.clusterName=demo"]);
+    assert!(!given.contains_key("PROVIDER") && !allowed.contains("kwok") && !allowed.contains(creates));
+}

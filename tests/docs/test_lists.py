@@ -77,7 +77,7 @@ class Lists(unittest.TestCase):
         self.assertEqual(set(re.findall(r'detail-type += \["(.+)"\]', read("deploy/terraform/main.tf"))), events)
 
     def test_ami_families_are_alike_in_the_code_the_schema_and_the_check_of_manifests(self):
-        families = set(arms(read("crates/cloud/src/family.rs"), r"fn as_str\(self\) -> [^{]*\{"))
+        families = set(arms(read("crates/cloud/src/ec2/family.rs"), r"fn as_str\(self\) -> [^{]*\{"))
         self.assertGreater(len(families), 5)
         schema = re.search(r'"amiFamily": \{"type": "string", "enum": \[([^\]]*)\]', read("crates/api/src/crds/class.rs"))[1]
         check = re.search(r"const FAMILIES: \[&str; \d+\] =\s*\[([^\]]*)\]", read("crates/api/src/manifest/check/class.rs"))[1]

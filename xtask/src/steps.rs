@@ -179,11 +179,12 @@ pub fn lint() -> Result<(), String> {
 }
 
 /// Scripts that play longer courses, most of them on the real control plane.
-const COURSES: [(&str, &str); 10] = [
+const COURSES: [(&str, &str); 11] = [
     ("adoption", "tests/real/adoption.py"),
     ("drift", "tests/real/drift.py"),
     ("day", "tests/day/day.py"),
     ("hostile", "tests/real/hostile.py"),
+    ("kwok", "tests/real/kwok_provider.py"),
     ("load", "tests/real/load.py"),
     ("posts", "tests/real/posts.py"),
     ("scale", "tests/growth.py"),
@@ -241,7 +242,7 @@ pub fn proof() -> Result<(), String> {
             run("handover", "python3", &["tests/real/handover.py", &rounds])
         }
         other => Err(format!(
-            "there is no proof {:?} (there are: adoption, console, day, drift, handover, hostile, lines, load, metrics, model, policies, posts, properties, scale, scale-in, seeds, \
+            "there is no proof {:?} (there are: adoption, console, day, drift, handover, hostile, kwok, lines, load, metrics, model, policies, posts, properties, scale, scale-in, seeds, \
              shadow, tracing, webhook)",
             other.unwrap_or_default()
         )),

@@ -354,6 +354,9 @@ impl Catalogue {
         reservations: Vec<ReservationView>,
         last_resort: bool,
     ) -> Types {
+        if let Some(whole) = self.cloud.whole_types() {
+            return whole;
+        }
         let unavailable = self.unavailable_now(last_resort);
         match types_of_class(offers, class, status, reservations, &self.env.settings, &unavailable) {
             Ok((types, withheld)) => {

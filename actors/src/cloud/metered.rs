@@ -119,6 +119,10 @@ impl CloudIdentity for MeteredCloud {
 }
 
 impl CloudOfferings for MeteredCloud {
+    fn whole_types(&self) -> Option<dovetail_cloud::WholeTypes> {
+        self.cloud.whole_types()
+    }
+
     looking! {
         instance_types "GetInstanceTypes" () -> Vec<InstanceTypeInfo>;
         offerings "DescribeInstanceTypeOfferings" () -> BTreeMap<String, BTreeSet<String>>;
@@ -271,6 +275,10 @@ mod tests {
     }
 
     impl CloudOfferings for Slow {
+        fn whole_types(&self) -> Option<dovetail_cloud::WholeTypes> {
+            None
+        }
+
         slow! {
             instance_types() -> Vec<InstanceTypeInfo>;
             offerings() -> BTreeMap<String, BTreeSet<String>>;

@@ -15,7 +15,7 @@ use crate::telemetry::log_event::LogEvent;
 impl ClusterWatcher {
     pub(super) fn listed(&mut self, kind: WatchedKind) {
         self.state.list_ends(kind);
-        self.failures.listed(kind.resource());
+        self.failures.listed(kind.resource_of(self.env.settings.provider));
         if self.state.synced() && !self.synced {
             self.synced = true;
             let now = self.state.snapshot();
@@ -69,7 +69,7 @@ impl ClusterWatcher {
 
     /// Takes a claim in, and tells of it. One of another kind of class is another provider's: nobody here hears of it.
     pub(super) fn apply_claim(&mut self, mut claim: Arc<NodeClaim>) {
-        if !claim.spec.node_class_ref.is_ec2() {
+        if !claim.spec.node_class_ref.is_of(self.env.settings.provider) {
             return;
         }
         if claim.metadata.managed_fields.is_some() {

@@ -64,7 +64,7 @@ impl ClusterWatcher {
     pub fn new(env: &Env, client: Client) -> Self {
         let env = env.for_actor("cluster_watcher");
         let now = env.now();
-        let mut state = ClusterState::new();
+        let mut state = ClusterState::new().for_provider(env.settings.provider);
         state.allow_rollouts(env.settings.moves_rollout);
         Self {
             env,

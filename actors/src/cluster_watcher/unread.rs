@@ -98,7 +98,8 @@ impl Handler<TellNotSynced> for ClusterWatcher {
         if self.synced {
             return;
         }
-        let kinds: Vec<_> = self.state.not_listed().map(WatchedKind::resource).collect();
+        let provider = self.env.settings.provider;
+        let kinds: Vec<_> = self.state.not_listed().map(|kind| kind.resource_of(provider)).collect();
         let errors = self.failures.all.iter().map(|(kind, one)| format!("{kind}: {}", one.error));
         let error = errors.collect::<Vec<_>>().join("; ");
         self.env.emit(LogEvent::NotSynced { kinds: kinds.join(", "), error });
@@ -264,7 +265,7 @@ impl ClusterWatcher {
             node_classes: now.classes.len(),
             expected: now.nominations.len(),
             deleting: now.deleting.nodes.len(),
-            not_listed: self.state.not_listed().map(WatchedKind::resource).collect(),
+            not_listed: self.state.not_listed().map(|kind| kind.resource_of(self.env.settings.provider)).collect(),
             watches_failing: failing.collect(),
             unreadable: now.unreadable_counts(),
             unreadable_objects: now.unreadable.values().take(MOST_LISTED).map(object).collect(),

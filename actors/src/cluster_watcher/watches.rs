@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
+use dovetail_api::kwok::KWOKNodeClass;
+use dovetail_api::names::provider::Provider;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::cluster_state::{KeptFacts, WatchedKind};
 use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
@@ -50,7 +52,16 @@ impl Actor for ClusterWatcher {
     fn started(&mut self, ctx: &mut Self::Context) {
         watches!(self, ctx, AfterWatchFailure::ListAnew, Node: Node => NODES,
             NodeClaim: NodeClaim => CLAIMS, NodePool: NodePool => POOLS);
-        watches!(self, ctx, AfterWatchFailure::GoOn, EC2NodeClass: NodeClass => "ec2nodeclasses", DaemonSet: DaemonSet => "daemonsets",
+        let classes = self.env.settings.provider.class().plural;
+        match self.env.settings.provider {
+            Provider::Ec2 => {
+                watches!(self, ctx, AfterWatchFailure::GoOn, EC2NodeClass: NodeClass => classes);
+            }
+            Provider::Kwok => {
+                watches!(self, ctx, AfterWatchFailure::GoOn, KWOKNodeClass: NodeClass => classes);
+            }
+        }
+        watches!(self, ctx, AfterWatchFailure::GoOn, DaemonSet: DaemonSet => "daemonsets",
             PodDisruptionBudget: PodDisruptionBudget => "poddisruptionbudgets", Namespace: Namespace => "namespaces",
             PersistentVolumeClaim: PersistentVolumeClaim => "persistentvolumeclaims",
             PersistentVolume: PersistentVolume => "persistentvolumes",
@@ -184,6 +195,21 @@ impl Handler<Seen<EC2NodeClass>> for ClusterWatcher {
                 before.difference(&after).for_each(|name| self.class_gone(name.clone()));
             }
         }
+    }
+}
+
+impl Handler<Seen<KWOKNodeClass>> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, Seen(event): Seen<KWOKNodeClass>, ctx: &mut Self::Context) {
+        let event = match event {
+            Event::Init => Event::Init,
+            Event::InitApply(class) => Event::InitApply(class.into_record()),
+            Event::InitDone => Event::InitDone,
+            Event::Apply(class) => Event::Apply(class.into_record()),
+            Event::Delete(class) => Event::Delete(class.into_record()),
+        };
+        Handler::<Seen<EC2NodeClass>>::handle(self, Seen(event), ctx);
     }
 }
 

@@ -40,7 +40,7 @@ impl<'a> Plans<'a> {
 
     fn hashes(&self, at: usize, pool: &NodePool) -> (String, Option<String>) {
         let work_out = || {
-            let class = pool.spec.template.spec.node_class_ref.ec2_name();
+            let class = pool.spec.template.spec.node_class_ref.name_for(self.snapshot.provider);
             let class = class.and_then(|name| self.snapshot.classes.get(name));
             (hash::node_pool(pool), class.map(|class| hash::node_class(&class.spec)))
         };

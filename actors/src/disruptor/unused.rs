@@ -104,7 +104,9 @@ fn message(not_used: &NotUsed) -> String {
 pub(super) fn doubts(snapshot: &Snapshot) -> Vec<Record> {
     let doubted = snapshot.doubted_nodes().into_iter().take(MOST_DOUBTS);
     doubted
-        .map(|(class, node)| Record::warning(object::class(&class), "AllocatableDoubted", node.to_string()))
+        .map(|(class, node)| {
+            Record::warning(object::class(&class, snapshot.provider), "AllocatableDoubted", node.to_string())
+        })
         .collect()
 }
 

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use super::DisruptorLinks;
 use crate::kube::calls::CallError;
 use crate::kube::claims::NodeClaimApi;
+use crate::kube::node_classes::NodeClassApi;
 use crate::kube::nodes::Nodes;
 use crate::messages::Wrote;
 use crate::reading::LenientApi;
@@ -124,7 +125,7 @@ impl Write {
             Self::Succession { mark, .. } => format!("nodeclaim/{}", mark.disrupted.claim),
             Self::Stamp { stamp, .. } => format!("nodeclaim/{}", stamp.claim),
             Self::Usage { pool, .. } | Self::Unused { pool, .. } => format!("nodepool/{}", pool.name_any()),
-            Self::Observed { class, .. } => format!("ec2nodeclass/{}", class.name_any()),
+            Self::Observed { class, .. } => format!("nodeclass/{}", class.name_any()),
         }
     }
 }
@@ -184,9 +185,9 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) -
             links.calls.merge(&api, &pool.name_any(), patch).await.map(|pool| Wrote::Pool(Box::new(pool)))
         }
         Write::Observed { class, text } => {
-            let api = LenientApi::<EC2NodeClass>::all(links.calls.client.clone());
+            let api = NodeClassApi::new(&links.calls);
             let patch = json!({"metadata": {"uid": class.uid(), "annotations": {OBSERVED_ALLOCATABLE: text}}});
-            links.calls.merge(&api, &class.name_any(), patch).await.map(|class| Wrote::Class(Box::new(class)))
+            api.merge(&class.name_any(), patch).await.map(|class| Wrote::Class(Box::new(class)))
         }
     };
     links.calls.env.post(&links.cluster, wrote?);

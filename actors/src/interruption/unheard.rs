@@ -151,6 +151,9 @@ impl Interruption {
 
     /// Counts the spot nodes of a cluster whose interruptions are not heard, and says so.
     pub(super) fn look_unheard(&mut self, ctx: &mut Context<Self>) {
+        if !self.env.settings.provider.interrupts() {
+            return;
+        }
         if let Some(next) = self.unheard.next.take() {
             ctx.cancel_future(next);
         }

@@ -38,7 +38,7 @@ impl NodeClaimApi {
         self.calls.run(&format!("get nodeclaim {name}"), || self.api.get(name)).await
     }
 
-    /// All claims of EC2NodeClasses as the API server has them now, not as a watch knows them (those of another kind of class are
+    /// All claims of the provider's classes as the API server has them now, not as a watch knows them (those of another kind of class are
     /// another provider's, and the watch passes over them as well), with those that cannot be read; page by page, each with a patience of its own.
     ///
     /// # Errors
@@ -48,7 +48,11 @@ impl NodeClaimApi {
         let mut params = ListParams::default().limit(PAGE);
         loop {
             let page = self.calls.run("list nodeclaims", || self.api.list(&params)).await?;
-            all.items.extend(page.items.into_iter().filter(|claim| claim.spec.node_class_ref.is_ec2()));
+            all.items.extend(
+                page.items
+                    .into_iter()
+                    .filter(|claim| claim.spec.node_class_ref.is_of(self.calls.env.settings.provider)),
+            );
             all.unreadable.extend(page.unreadable);
             match page.continues {
                 Some(token) => params = params.continue_token(&token),

@@ -1,10 +1,11 @@
-//! The API server: calls, what is written to NodeClaims and Nodes, evictions, and watches.
+//! The API server: calls, what is written to NodeClaims, Nodes and node classes, evictions, and watches.
 
 pub mod calls;
 pub mod claims;
 pub mod evict;
 pub mod failure;
 mod listing;
+pub mod node_classes;
 pub mod nodes;
 mod refusal;
 pub mod watch;

@@ -22,7 +22,7 @@ pub async fn cost_with(links: LauncherLinks, claim: NodeClaim, committed: BTreeM
     let types = links.catalogue.send(InstanceTypesFor::new(classes)).await.ok()??;
     // By the catalogue of now, for running nodes too: what a ceiling bounds is the bill from here on.
     let price = |claim: &NodeClaim| {
-        let class = snapshot.classes.get(claim.spec.node_class_ref.ec2_name()?)?;
+        let class = snapshot.classes.get(claim.spec.node_class_ref.name_for(snapshot.provider)?)?;
         price_of(claim, class, types.get(&class.name_any())?)
     };
     // A claim that waits itself costs nothing yet, and one whose instance is not its own nothing at all.

@@ -100,7 +100,12 @@ pub fn facts(instance: &LaunchedInstance, types: &ClassTypes) -> Facts {
     if let Some(id) = &instance.reservation_id {
         own.insert(labels::CAPACITY_RESERVATION_ID.into(), id.clone());
     }
-    own.insert(labels::INSTANCE_TENANCY.into(), instance.placing.tenancy().into());
+    // A provider whose types say nothing of tenancy has none.
+    let says_tenancy =
+        |kind: &Arc<InstanceType>| kind.requirements.iter().any(|one| one.key == labels::INSTANCE_TENANCY);
+    if kind.is_none_or(says_tenancy) {
+        own.insert(labels::INSTANCE_TENANCY.into(), instance.placing.tenancy().into());
+    }
     if let Some(partition) = instance.placing.partition {
         own.insert(labels::PLACEMENT_GROUP_PARTITION.into(), partition.to_string());
     }

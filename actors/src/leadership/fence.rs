@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use dovetail_api::names::annotations;
+use dovetail_api::v1::NodeClassRef;
 use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use kube::{Client, Resource};
@@ -144,7 +145,7 @@ pub async fn stand_behind(client: &Client, leader_term: &LeaderTerm, env: &Env) 
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let mut probe = DynamicObject::new(&format!("dovetail-term-{}", term.0), &resource).data(json!({
         "spec": {
-            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "none"},
+            "nodeClassRef": NodeClassRef::for_provider(env.settings.provider, "none"),
             "requirements": [],
             "expireAfter": "Never",
         },

@@ -26,10 +26,11 @@ pub(super) fn judged(
     now: Timestamp,
 ) -> (NodePool, Option<AdoptionChange>) {
     let mut settled = pool.clone();
-    let stays = pool.metadata.deletion_timestamp.is_none() && pool.spec.template.spec.node_class_ref.is_ec2();
+    let stays =
+        pool.metadata.deletion_timestamp.is_none() && pool.spec.template.spec.node_class_ref.is_of(settings.provider);
     let own = settled.metadata.annotations.as_mut().filter(|_| stays);
     let change = own.and_then(|own| adoption::settle(own, settings.adopt_as, now));
-    let mut wanted = pools::judged(&settled, class, now);
+    let mut wanted = pools::judged(&settled, class, settings.provider, now);
     let held = adoption::sentence(&wanted.name_any(), wanted.annotations());
     let generation = wanted.metadata.generation;
     let conditions = &mut wanted.status.get_or_insert_default().conditions;

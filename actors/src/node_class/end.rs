@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_api::names::NODE_CLASS_FINALIZER;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::CloudNodeClasses;
 use dovetail_core::cluster_state::Unreadable;
@@ -17,9 +16,9 @@ use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::kube::calls::{CallError, Calls, Conflicts};
 use crate::kube::claims::NodeClaimApi;
+use crate::kube::node_classes::NodeClassApi;
 use crate::links::ToClusterWatcher;
 use crate::messages::{Record, TakeSnapshot};
-use crate::reading::LenientApi;
 use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
 
@@ -42,7 +41,7 @@ impl NodeClassActor {
     /// Brings a class that is being deleted to its end, as far as its claims let it go.
     pub(super) fn end_class(&mut self, class: Arc<EC2NodeClass>, ctx: &mut Context<Self>) {
         let (name, key) = (class.name_any(), format!("class/{}", class.name_any()));
-        if !is_held(&class) || !self.busy.insert(key.clone()) {
+        if !is_held(&class, self.env.settings.provider.class().finalizer) || !self.busy.insert(key.clone()) {
             return;
         }
         let means = EndingContext {
@@ -68,7 +67,8 @@ impl NodeClassActor {
     fn tell_waiting(&mut self, class: &EC2NodeClass, claims: Vec<String>) {
         let (node_class, node_claims) = (class.name_any(), Names::first(5, claims));
         let message = format!("Waiting on NodeClaim termination for {node_claims}");
-        self.env.post(&self.recorder, Record::normal(object::class(class), "WaitingOnNodeClaimTermination", &*message));
+        let object = object::class(class, self.env.settings.provider);
+        self.env.post(&self.recorder, Record::normal(object, "WaitingOnNodeClaimTermination", &*message));
         let news = (false, "being deleted".to_owned());
         if self.reported.is_news(format!("class/{node_class}"), news) {
             self.env.emit(LogEvent::NodeClassWaits { node_class, node_claims });
@@ -77,8 +77,8 @@ impl NodeClassActor {
 }
 
 /// True if our finalizer is on it.
-fn is_held(class: &EC2NodeClass) -> bool {
-    class.finalizers().iter().any(|one| one == NODE_CLASS_FINALIZER)
+fn is_held(class: &EC2NodeClass, finalizer: &str) -> bool {
+    class.finalizers().iter().any(|one| one == finalizer)
 }
 
 /// Ends a class that is being deleted; answers the claims that it still waits for.
@@ -118,7 +118,8 @@ async fn end(means: EndingContext, class: Arc<EC2NodeClass>) -> Result<Vec<Strin
 
 /// Claims of the class: as planned and known here, and, when these are none, as the API server has them.
 async fn users(means: &EndingContext, class: &str) -> Result<Vec<String>, CallError> {
-    let uses = |claim: &NodeClaim| claim.spec.node_class_ref.ec2_name() == Some(class);
+    let provider = means.env.settings.provider;
+    let uses = |claim: &NodeClaim| claim.spec.node_class_ref.name_for(provider) == Some(class);
     let Ok(Some(snapshot)) = means.cluster.send(TakeSnapshot).await else { return Err(CallError::Deposed) };
     let known = snapshot.claims.iter().filter(|(_, entry)| uses(&entry.claim)).map(|(name, _)| name.clone());
     let known: Vec<_> = known.collect();
@@ -135,8 +136,7 @@ async fn users(means: &EndingContext, class: &str) -> Result<Vec<String>, CallEr
 
 /// True if the class, and no other of its name, exists and is still being deleted.
 async fn still_goes(calls: &Calls, class: &EC2NodeClass) -> Result<bool, CallError> {
-    let (api, name) = (LenientApi::<EC2NodeClass>::all(calls.client.clone()), class.name_any());
-    match calls.run(&format!("get ec2nodeclass {name}"), || api.get(&name)).await {
+    match NodeClassApi::new(calls).get(&class.name_any()).await {
         Ok(there) => Ok(there.uid() == class.uid() && there.metadata.deletion_timestamp.is_some()),
         Err(CallError::NotFound(_)) => Ok(false),
         Err(error) => Err(error),
@@ -144,15 +144,16 @@ async fn still_goes(calls: &Calls, class: &EC2NodeClass) -> Result<bool, CallErr
 }
 
 async fn release(calls: &Calls, class: &EC2NodeClass) -> Result<(), CallError> {
-    let (api, name) = (LenientApi::<EC2NodeClass>::all(calls.client.clone()), class.name_any());
+    let (api, name) = (NodeClassApi::new(calls), class.name_any());
+    let finalizer = calls.env.settings.provider.class().finalizer;
     let (mut there, mut conflicts) = (class.clone(), Conflicts::default());
-    while is_held(&there) && there.uid() == class.uid() {
-        let kept: Vec<_> = there.finalizers().iter().filter(|one| *one != NODE_CLASS_FINALIZER).collect();
+    while is_held(&there, finalizer) && there.uid() == class.uid() {
+        let kept: Vec<_> = there.finalizers().iter().filter(|one| *one != finalizer).collect();
         let patch = json!({"metadata": {"resourceVersion": there.resource_version(), "finalizers": kept}});
-        match calls.merge(&api, &name, patch).await {
+        match api.merge(&name, patch).await {
             Err(CallError::Conflict(_)) => {
                 conflicts.pause(calls, &name).await;
-                there = calls.run(&format!("get ec2nodeclass {name}"), || api.get(&name)).await?
+                there = api.get(&name).await?;
             }
             other => return other.map(drop),
         }

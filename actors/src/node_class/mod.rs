@@ -266,7 +266,8 @@ impl NodeClassActor {
     }
 
     fn look_at_pools_of(&mut self, class: &str, ctx: &mut Context<Self>) {
-        let of_class = |pool: &NodePool| pool.spec.template.spec.node_class_ref.ec2_name() == Some(class);
+        let provider = self.env.settings.provider;
+        let of_class = |pool: &NodePool| pool.spec.template.spec.node_class_ref.name_for(provider) == Some(class);
         let names: Vec<_> =
             self.pools.iter().filter(|(_, pool)| of_class(pool)).map(|(name, _)| name.clone()).collect();
         names.iter().for_each(|name| self.look_at_pool(name, ctx));
@@ -274,10 +275,10 @@ impl NodeClassActor {
 
     fn look_at_pool(&mut self, name: &str, ctx: &mut Context<Self>) {
         let Some(pool) = self.pools.get(name).cloned() else { return };
-        let class = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|name| self.classes.get(name));
+        let its_class = pool.spec.template.spec.node_class_ref.name_for(self.env.settings.provider);
+        let class = its_class.and_then(|name| self.classes.get(name));
         let (mut wanted, change) = adopt::judged(&pool, class.map(AsRef::as_ref), &self.env.settings, self.env.wall());
-        let its_class =
-            pool.spec.template.spec.node_class_ref.ec2_name().map(|name| (WatchedKind::NodeClass, name.to_owned()));
+        let its_class = its_class.map(|name| (WatchedKind::NodeClass, name.to_owned()));
         if let Some((_, why)) = its_class.and_then(|key| self.unread.get(&key)) {
             wanted = pools::of_unreadable_class(wanted, why, self.env.wall());
         }

@@ -7,7 +7,8 @@ use dovetail_api::names::conditions::{
     ANNOTATIONS_KNOWN, BUDGETS_VALID, CLOCK_IN_SYNC, FALSE, NODE_CLASS_READY, READY, TRUE, UNKNOWN,
     VALIDATION_SUCCEEDED,
 };
-use dovetail_api::names::{AWS_GROUP, annotations, labels};
+use dovetail_api::names::provider::{ClassKind, Provider};
+use dovetail_api::names::{annotations, labels};
 use dovetail_api::unimplemented;
 use dovetail_api::v1::{EC2NodeClass, NewCondition, NodePool, condition, set_condition};
 use dovetail_api::validation::own;
@@ -21,17 +22,18 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use crate::kube::calls::{CallError, Calls};
+use crate::kube::node_classes::NodeClassApi;
 use crate::node_class::said::{self, INVALID_ANNOTATION};
 use crate::reading::LenientApi;
 
 /// The pool with its conditions and hash as they are to be, given its class.
-pub fn judged(pool: &NodePool, class: Option<&EC2NodeClass>, now: Timestamp) -> NodePool {
+pub fn judged(pool: &NodePool, class: Option<&EC2NodeClass>, provider: Provider, now: Timestamp) -> NodePool {
     let mut pool = pool.clone();
     let (hash, generation) = (hash::node_pool(&pool), pool.metadata.generation);
     let own = pool.annotations_mut();
     own.insert(annotations::NODE_POOL_HASH.into(), hash);
     own.insert(annotations::NODE_POOL_HASH_VERSION.into(), hash::VERSION.into());
-    let ((says, reason, message), class_ready) = (validity::verdict(&pool), class_readiness(&pool, class));
+    let ((says, reason, message), class_ready) = (validity::verdict(&pool), class_readiness(&pool, class, provider));
     let (valid, unread) = ((says, reason.to_owned(), message), validity::budgets(&pool));
     let misspelt = own::of_pool(&pool);
     let missing = unimplemented::of_pool(&pool);
@@ -115,22 +117,22 @@ fn image_mismatch(pool: &NodePool, class: &EC2NodeClass) -> Option<String> {
     })
 }
 
-fn class_readiness(pool: &NodePool, class: Option<&EC2NodeClass>) -> Judgement {
+fn class_readiness(pool: &NodePool, class: Option<&EC2NodeClass>, provider: Provider) -> Judgement {
     let named = &pool.spec.template.spec.node_class_ref;
-    if !named.is_ec2() {
-        let why = format!("{} of {} is no EC2NodeClass of {AWS_GROUP}", named.kind, named.group);
+    let ClassKind { kind, group, .. } = provider.class();
+    if !named.is_of(provider) {
+        let why = format!("{} of {} is no {kind} of {group}", named.kind, named.group);
         return (FALSE, "NodeClassNotFound".into(), why);
     }
     let name = &named.name;
     let Some(class) = class else {
-        let why = format!(
-            "EC2NodeClass {name} is not there; create it, or name another in spec.template.spec.nodeClassRef.name"
-        );
+        let why =
+            format!("{kind} {name} is not there; create it, or name another in spec.template.spec.nodeClassRef.name");
         return (FALSE, "NodeClassNotFound".into(), why);
     };
     if class.metadata.deletion_timestamp.is_some() {
         let why = format!(
-            "EC2NodeClass {name} is being deleted; name another in spec.template.spec.nodeClassRef.name, or create it again when it is gone"
+            "{kind} {name} is being deleted; name another in spec.template.spec.nodeClassRef.name, or create it again when it is gone"
         );
         return (FALSE, "NodeClassTerminating".into(), why);
     }
@@ -141,15 +143,16 @@ fn class_readiness(pool: &NodePool, class: Option<&EC2NodeClass>) -> Judgement {
             None => (TRUE, String::new(), String::new()),
         },
         Some(ready) if ready.status == FALSE => (FALSE, ready.reason.clone(), readiness::why(conditions)),
-        _ => (UNKNOWN, "NodeClassReadinessUnknown".into(), format!("EC2NodeClass {name} is not resolved yet")),
+        _ => (UNKNOWN, "NodeClassReadinessUnknown".into(), format!("{kind} {name} is not resolved yet")),
     }
 }
 
 /// Marks a pool whose class exists and cannot be read.
 pub fn of_unreadable_class(mut pool: NodePool, why: &str, now: Timestamp) -> NodePool {
+    let kind = pool.spec.template.spec.node_class_ref.kind.clone();
     let generation = pool.metadata.generation;
     let status = pool.status.get_or_insert_default();
-    let message = format!("the EC2NodeClass cannot be read: {why}");
+    let message = format!("the {kind} cannot be read: {why}");
     set_condition(
         &mut status.conditions,
         NewCondition::new(NODE_CLASS_READY, FALSE).because("NodeClassUnreadable", &message),
@@ -176,7 +179,7 @@ pub async fn write_unreadable(calls: Calls, kind: WatchedKind, object: Arc<Unrea
     if kind == WatchedKind::NodePool {
         let _ = calls.merge_status(&LenientApi::<NodePool>::all(calls.client.clone()), &name, patch).await;
     } else {
-        let _ = calls.merge_status(&LenientApi::<EC2NodeClass>::all(calls.client.clone()), &name, patch).await;
+        let _ = NodeClassApi::new(&calls).merge_status(&name, patch).await;
     }
 }
 
@@ -241,9 +244,13 @@ mod tests {
             condition_of("Ready", "False", "UnhealthyDependents", "InstanceProfileReady=False"),
             condition_of("InstanceProfileReady", "False", "InstanceProfileNotFound", why),
         ]}));
-        let told = complaints(&judged(&pool(), Some(&not_ready), Timestamp::UNIX_EPOCH));
+        let told = complaints(&judged(&pool(), Some(&not_ready), Provider::Ec2, Timestamp::UNIX_EPOCH));
         assert!(told.len() == 1 && told[0].0 == "NodeClassNotReady" && told[0].1.contains(why), "{told:?}");
-        assert_eq!(complaints(&judged(&pool(), None, Timestamp::UNIX_EPOCH)), [], "the class may come yet");
+        assert_eq!(
+            complaints(&judged(&pool(), None, Provider::Ec2, Timestamp::UNIX_EPOCH)),
+            [],
+            "the class may come yet"
+        );
     }
 
     #[test]
@@ -252,11 +259,11 @@ mod tests {
             {"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}]});
         let ready = class(json!({"amis": [image], "conditions": [condition_of("Ready", "True", "Ready", "")]}));
         let mut pool = pool();
-        assert_eq!(complaints(&judged(&pool, Some(&ready), Timestamp::UNIX_EPOCH)), [], "any will do");
+        assert_eq!(complaints(&judged(&pool, Some(&ready), Provider::Ec2, Timestamp::UNIX_EPOCH)), [], "any will do");
         for (operator, values, fits) in [("In", vec!["amd64"], false), ("NotIn", vec!["amd64"], true)] {
             let requirement = json!({"key": "kubernetes.io/arch", "operator": operator, "values": values});
             pool.spec.template.spec.requirements = vec![serde_json::from_value(requirement).unwrap()];
-            let told = complaints(&judged(&pool, Some(&ready), Timestamp::UNIX_EPOCH));
+            let told = complaints(&judged(&pool, Some(&ready), Provider::Ec2, Timestamp::UNIX_EPOCH));
             assert_eq!(told.is_empty(), fits, "{told:?}");
             assert!(told.iter().all(|(_, why)| why.contains("amd64") && why.contains("default finds are for arm64")));
         }
@@ -264,8 +271,12 @@ mod tests {
 
     #[test]
     fn a_pool_without_its_class_is_not_ready_and_says_so() {
-        let judged = judged(&pool(), None, Timestamp::UNIX_EPOCH);
+        let judged = judged(&pool(), None, Provider::Ec2, Timestamp::UNIX_EPOCH);
         assert_eq!(ready(&judged), (FALSE.into(), "NodeClassReady=False".into()));
-        assert_eq!(super::judged(&judged, None, Timestamp::MAX), judged, "judging again changes nothing");
+        assert_eq!(
+            super::judged(&judged, None, Provider::Ec2, Timestamp::MAX),
+            judged,
+            "judging again changes nothing"
+        );
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use dovetail_api::names::annotations;
 use dovetail_api::names::conditions::{FALSE, READY, TRUE, UNKNOWN};
-use dovetail_api::names::{NODE_CLASS_FINALIZER, annotations};
 use dovetail_api::unimplemented;
 use dovetail_api::v1::{EC2NodeClass, NewCondition, condition, set_condition};
 use dovetail_api::validation::own;
@@ -17,7 +17,7 @@ use super::{DOUBTS, said};
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::kube::calls::{CallError, Calls};
-use crate::reading::LenientApi;
+use crate::kube::node_classes::NodeClassApi;
 use crate::telemetry::log_event::LogEvent;
 
 /// Resolves a class, as often as it takes, and writes what is found.
@@ -48,7 +48,8 @@ pub(super) async fn resolve(
         }
         tokio::time::sleep(pause).await;
     };
-    write_class(&calls, &class, judged(&class, &found, env.wall())).await
+    let finalizer = env.settings.provider.class().finalizer;
+    write_class(&calls, &class, judged(&class, &found, finalizer, env.wall())).await
 }
 
 /// True if a call failed and nothing is known to be wrong with the class.
@@ -64,14 +65,19 @@ pub(super) fn is_ready(class: &EC2NodeClass) -> bool {
 }
 
 /// The class with what was found written on it.
-pub(super) fn judged(class: &EC2NodeClass, found: &NodeClassResolution, now: jiff::Timestamp) -> EC2NodeClass {
+pub(super) fn judged(
+    class: &EC2NodeClass,
+    found: &NodeClassResolution,
+    finalizer: &str,
+    now: jiff::Timestamp,
+) -> EC2NodeClass {
     let mut class = class.clone();
     let hash = hash::node_class(&class.spec);
     let own = class.annotations_mut();
     own.insert(annotations::NODE_CLASS_HASH.into(), hash);
     own.insert(annotations::NODE_CLASS_HASH_VERSION.into(), hash::VERSION.into());
-    if !class.finalizers().iter().any(|one| one == NODE_CLASS_FINALIZER) {
-        class.finalizers_mut().push(NODE_CLASS_FINALIZER.into());
+    if !class.finalizers().iter().any(|one| one == finalizer) {
+        class.finalizers_mut().push(finalizer.into());
     }
     let generation = class.metadata.generation;
     let misspelt = own::of_class(&class);
@@ -98,7 +104,7 @@ pub(super) async fn write_class(
     there: &EC2NodeClass,
     wanted: EC2NodeClass,
 ) -> Result<EC2NodeClass, CallError> {
-    let (api, name) = (LenientApi::<EC2NodeClass>::all(calls.client.clone()), wanted.name_any());
+    let (api, name) = (NodeClassApi::new(calls), wanted.name_any());
     let mut written = there.clone();
     if written.metadata.annotations != wanted.metadata.annotations
         || written.metadata.finalizers != wanted.metadata.finalizers
@@ -108,14 +114,14 @@ pub(super) async fn write_class(
             "annotations": wanted.metadata.annotations,
             "finalizers": wanted.metadata.finalizers,
         }});
-        written = calls.merge(&api, &name, patch).await?;
+        written = api.merge(&name, patch).await?;
     }
     if written.status != wanted.status {
         let patch = json!({
             "metadata": {"resourceVersion": written.metadata.resource_version},
             "status": patch::map(written.status.as_ref(), wanted.status.as_ref()),
         });
-        written = calls.merge_status(&api, &name, patch).await?;
+        written = api.merge_status(&name, patch).await?;
     }
     Ok(written)
 }

@@ -159,7 +159,7 @@ impl Handler<Observe> for Owner {
 impl Owner {
     fn look_up(&mut self, id: &str, ctx: &mut Context<Self>) {
         // EC2 refuses a whole call for an id that is none.
-        if !is_instance(id) {
+        if !self.env.settings.provider.is_instance_id(id) {
             return self
                 .say(InstanceKnown { id: id.to_owned(), marks: Some(Arc::new(OwnershipMarks::of_no_instance())) });
         }
@@ -280,34 +280,5 @@ impl Owner {
         self.env.post(&self.links.recorder, record);
         let (reason, error) = (why.reason().to_owned(), why.to_string());
         self.env.emit(LogEvent::InstanceNotOwned { node_claim: name.to_owned(), instance: id, reason, error });
-    }
-}
-
-/// True for an id that EC2 takes: eight hexadecimal digits, or seventeen.
-fn is_instance(id: &str) -> bool {
-    let digits = id.strip_prefix("i-").unwrap_or_default();
-    [8, 17].contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_instance;
-
-    #[test]
-    fn only_an_instances_id_is_asked_for() {
-        assert!(is_instance("i-0b32fbbf4d115a5bc") && is_instance("i-1a2b3c4d"));
-        for other in [
-            "",
-            "i-1",
-            "i-0b32fbbf4d115a5bcd",
-            "i-",
-            "fargate-ip-10-0-0-1.ec2.internal",
-            "i-x",
-            "mi-0b32",
-            "i-1,i-2",
-            "kind://docker/x",
-        ] {
-            assert!(!is_instance(other), "{other}");
-        }
     }
 }

@@ -225,6 +225,7 @@ mod tests {
 
 /// References to objects, as events carry them.
 pub mod object {
+    use dovetail_api::names::provider::Provider;
     use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
     use dovetail_core::Pod;
     use k8s_openapi::api::core::v1::{Node, ObjectReference};
@@ -256,8 +257,8 @@ pub mod object {
         of("v1", "Node", node)
     }
 
-    pub fn class(class: &EC2NodeClass) -> ObjectReference {
-        of("karpenter.k8s.aws/v1", "EC2NodeClass", class)
+    pub fn class(class: &EC2NodeClass, provider: Provider) -> ObjectReference {
+        of(&provider.class().api_version(), provider.class().kind, class)
     }
 
     pub fn pool(pool: &NodePool) -> ObjectReference {

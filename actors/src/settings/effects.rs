@@ -33,7 +33,7 @@ pub fn feature_gates() -> Vec<&'static str> {
 /// Parts of the given settings that have no effect, by name, each with the reason.
 #[must_use]
 pub fn without_effect(given: &BTreeMap<String, String>) -> Vec<String> {
-    let mut all = Vec::new();
+    let mut all = super::provider::without_effect(given);
     for (name, value) in given {
         match name.as_str() {
             "FEATURE_GATES" => all.extend(gates_of(name, value, &GATES_TO_COME, &GATES_THERE)),

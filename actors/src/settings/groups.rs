@@ -1,7 +1,11 @@
 //! Settings that go together: those of the API server's client, of the log, of size, of the conversion webhook.
 
+use std::time::Duration;
+
 use dovetail_cloud::ec2::AccountLimits;
 use serde::Serialize;
+
+use super::KubernetesVersion;
 
 /// Access to the API server: address and rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -14,11 +18,22 @@ pub struct KubeAccess {
     pub qps: f64,
     /// `KUBE_CLIENT_BURST`: requests at once, after a pause.
     pub burst: u32,
+    /// `KUBERNETES_MIN_VERSION`: the oldest version that is taken.
+    pub oldest: KubernetesVersion,
+    /// `STARTUP_TIMEOUT`: time that the API server and the cloud have at the start.
+    pub startup_timeout: Duration,
 }
 
 impl Default for KubeAccess {
     fn default() -> Self {
-        Self { kubeconfig: String::new(), context: String::new(), qps: 200.0, burst: 300 }
+        Self {
+            kubeconfig: String::new(),
+            context: String::new(),
+            qps: 200.0,
+            burst: 300,
+            oldest: KubernetesVersion { major: 1, minor: 19 },
+            startup_timeout: Duration::from_secs(30),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ mod disruption;
 mod effects;
 mod groups;
 mod parse;
+mod provider;
 mod scheduler_config;
 mod secret;
 mod table;
@@ -12,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use dovetail_api::names::provider::Provider;
 use dovetail_core::adoption::AdoptAs;
 use dovetail_core::daemons::DaemonShare;
 use dovetail_core::launch_limits::{Ceilings, FutileBound};
@@ -31,6 +33,10 @@ pub use table::{KnownSetting, TABLE, Topic};
 /// Settings of the control plane.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Settings {
+    /// `PROVIDER`: the provider of the nodes.
+    pub provider: Provider,
+    /// `INSTANCE_TYPES_FILE_PATH`: the catalogue of kwok's instance types; empty: the one that is built in.
+    pub instance_types_file: String,
     /// `CLUSTER_NAME`.
     pub cluster_name: String,
     /// `CLUSTER_ENDPOINT`; empty: asked of EKS.
@@ -130,16 +136,12 @@ pub struct Settings {
     pub spot_price_refresh: Option<Duration>,
     /// `INITIALIZATION_TIMEOUT`; nothing: never.
     pub initialization_timeout: Option<Duration>,
-    /// `KUBERNETES_MIN_VERSION`.
-    pub kubernetes_min: KubernetesVersion,
     /// Settings that depend on the cluster's size.
     pub scale: ScaleSettings,
     /// Access to the API server: address and rate.
     pub kube_access: KubeAccess,
     /// `AWS_REGION`; empty: from the SDK's chain.
     pub aws_region: String,
-    /// `STARTUP_TIMEOUT`.
-    pub startup_timeout: Duration,
     /// `BIND_ADDRESS`; none: it depends on where we run.
     pub bind_address: Option<IpAddr>,
     /// `METRICS_PORT`.
@@ -169,6 +171,8 @@ pub enum Interruptions {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            provider: Provider::default(),
+            instance_types_file: String::new(),
             cluster_name: String::new(),
             cluster_endpoint: String::new(),
             cluster_ca_bundle: String::new(),
@@ -215,11 +219,9 @@ impl Default for Settings {
             log: LogSettings::default(),
             ami_refresh: Duration::from_secs(60),
             subnet_refresh: Duration::from_secs(60),
-            kubernetes_min: KubernetesVersion { major: 1, minor: 19 },
             scale: ScaleSettings::default(),
             kube_access: KubeAccess::default(),
             aws_region: String::new(),
-            startup_timeout: Duration::from_secs(30),
             bind_address: None,
             metrics_port: 8080,
             health_probe_port: 8081,
@@ -301,7 +303,8 @@ impl Settings {
             what: "it is longer than BATCH_MAX_DURATION".into(),
             allowed: format!("at most {:?}", self.batch_max),
         });
-        idle.into_iter().chain(self.lease_that_cannot_be()).chain(self.port_twice()).collect()
+        let own = self.refused_by_provider();
+        idle.into_iter().chain(self.lease_that_cannot_be()).chain(self.port_twice()).chain(own).collect()
     }
 
     /// Durations of the election that do not go together: a leader has to end before others may begin, by clocks that
@@ -452,7 +455,7 @@ mod tests {
         let settings = read(&[("AMI_REFRESH_INTERVAL", "10m"), ("SUBNET_REFRESH_INTERVAL", "5m")]).unwrap();
         assert_eq!(settings.class_refresh(), Duration::from_secs(300));
         assert_eq!(Settings::default().class_refresh(), Duration::from_secs(60));
-        assert_eq!(read(&[("KUBERNETES_MIN_VERSION", "v1.31.2-eks")]).unwrap().kubernetes_min.to_string(), "1.31");
+        assert_eq!(read(&[("KUBERNETES_MIN_VERSION", "v1.31.2-eks")]).unwrap().kube_access.oldest.to_string(), "1.31");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
+use dovetail_api::names::provider::Provider;
 use dovetail_api::v1::parse_go_duration;
 use dovetail_cloud::ec2::{AccountLimits, NoLimits};
 use dovetail_core::adoption::{self, AdoptAs};
@@ -248,6 +249,12 @@ pub fn one_of(text: &str, allowed: &[&str]) -> Result<String, ValueRefusal> {
     } else {
         refuse("it is not one of those allowed", &allowed.join(", "))
     }
+}
+
+/// Parses `PROVIDER`.
+pub fn provider(text: &str) -> Result<Provider, ValueRefusal> {
+    let allowed = Provider::ALL.map(Provider::name).join(", ");
+    Provider::named(text).ok_or_else(|| ("there is no such provider".into(), allowed))
 }
 
 /// Parses `PREFERENCE_POLICY`.

@@ -6,8 +6,8 @@ use super::disruption::{factor, part, rebalance, time_from_zero};
 use super::parse::{
     ValueRefusal, above_zero, address, adopt_as, boolean, ca_bundle, delay, duration, ec2_limits, filled, from_zero,
     gates, https_url, interruptions, kubernetes_version, log_format, min_values, minute_at_least,
-    minute_at_least_or_never, number, object_name, one_of, outputs, percent, policy, port_or_none, preferences, queue,
-    queue_region, share, tenth_at_least, times, token, url, whole_seconds,
+    minute_at_least_or_never, number, object_name, one_of, outputs, percent, policy, port_or_none, preferences,
+    provider, queue, queue_region, share, tenth_at_least, times, token, url, whole_seconds,
 };
 use super::scheduler_config::scheduler_config;
 
@@ -105,18 +105,22 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.cluster_name = filled(text)?)),
     row(Cluster, "EKS_CONTROL_PLANE", BOOL, "false", "Ask EKS for the Kubernetes version, instead of the API server",
         |own, text| Ok(own.eks_control_plane = boolean(text)?)),
+    row(Cluster, "INSTANCE_TYPES_FILE_PATH", "FILE", "", "With PROVIDER=kwok: the catalogue of instance types, a JSON file as Karpenter's kwok provider reads it; without it, a generic one that is built in",
+        |own, text| Ok(own.instance_types_file = filled(text)?)),
     row(Cluster, "KUBECONFIG", "FILE", "", "The kubeconfig; without it, the service account inside a cluster, else ~/.kube/config",
         |own, text| Ok(own.kube_access.kubeconfig = filled(text)?)),
     row(Cluster, "KUBERNETES_MIN_VERSION", "VERSION", "1.19.0-0", "The oldest Kubernetes version that is allowed: run refuses to start on an older one",
-        |own, text| Ok(own.kubernetes_min = kubernetes_version(text)?)),
+        |own, text| Ok(own.kube_access.oldest = kubernetes_version(text)?)),
     row(Cluster, "KUBE_CLIENT_BURST", "COUNT", "300", "Requests to the API server that may be sent at once",
         |own, text| Ok(own.kube_access.burst = at_least_one(text)?)),
     row(Cluster, "KUBE_CLIENT_QPS", "RATE", "200", "Requests to the API server per second; the Lease has its own connection",
         |own, text| Ok(own.kube_access.qps = above_zero(text, "a number above zero")?)),
     row(Cluster, "KUBE_CONTEXT", "NAME", "", "The kubeconfig's context, instead of its current one",
         |own, text| Ok(own.kube_access.context = filled(text)?)),
+    row(Cluster, "PROVIDER", "NAME", "ec2", "What makes the nodes: ec2, or kwok, with which no machine and no AWS account is needed (docs/guide/kwok.md)",
+        |own, text| Ok(own.provider = provider(text)?)),
     row(Cluster, "STARTUP_TIMEOUT", "DURATION", "30s", "How long run waits for the API server, and for AWS, at the start",
-        |own, text| Ok(own.startup_timeout = duration(text)?)),
+        |own, text| Ok(own.kube_access.startup_timeout = duration(text)?)),
 
     row(Aws, "ADOPT_KARPENTER_INSTANCES", BOOL, "false", "true: Dovetail owns instances that Karpenter launched for this cluster, where their tags name the cluster and their NodeClaim; false: it neither drains nor terminates them",
         |own, text| Ok(own.adopt_karpenter_instances = boolean(text)?)),

@@ -189,7 +189,7 @@ impl Terminator {
         let Some(node) = self.known.node(name).cloned() else { return };
         let key = Key::Node(name.to_owned());
         // Its finalizer has the same name as ours, and is its provider's to take off.
-        if is_another_providers(node.labels()) && self.known.claims_of(&node).is_empty() {
+        if is_another_providers(node.labels(), self.env.settings.provider) && self.known.claims_of(&node).is_empty() {
             return self.enter(&key, None);
         }
         let claims = match self.may_drain(&node) {

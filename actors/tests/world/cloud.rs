@@ -300,6 +300,10 @@ impl CloudIdentity for FakeCloud {
 }
 
 impl CloudOfferings for FakeCloud {
+    fn whole_types(&self) -> Option<dovetail_cloud::WholeTypes> {
+        None
+    }
+
     fn instance_types(&self) -> CloudFuture<'_, Vec<InstanceTypeInfo>> {
         ready(shipped::catalogue("us-east-1").types.iter().map(|info| InstanceTypeInfo::clone(info)).collect())
     }

@@ -147,6 +147,10 @@ impl CloudIdentity for RegionCloud {
 }
 
 impl CloudOfferings for RegionCloud {
+    fn whole_types(&self) -> Option<dovetail_cloud::WholeTypes> {
+        None
+    }
+
     fn instance_types(&self) -> CloudFuture<'_, Vec<InstanceTypeInfo>> {
         self.later(|region| Ok(region.catalogue().types.iter().map(|info| InstanceTypeInfo::clone(info)).collect()))
     }

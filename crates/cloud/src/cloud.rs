@@ -1,4 +1,4 @@
-//! The seam to a cloud: what the actors ask of it, by concern. EC2 is behind it, and in a test the embedded region. Calls may
+//! The seam to a cloud: what the actors ask of it, by concern. EC2 is behind it, or kwok, and in a test the embedded region. Calls may
 //! run side by side; none waits for another's lock. No method has a body: a cloud that cannot answer says so.
 //!
 //! - [`CloudIdentity`]: where it is, and whose cluster it works for;
@@ -12,8 +12,11 @@
 #![warn(missing_docs)]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use dovetail_api::names;
 use dovetail_api::v1::EC2NodeClass;
+use dovetail_core::InstanceType;
 use dovetail_core::interruption::status::Trouble;
 use futures::future::BoxFuture;
 
@@ -26,6 +29,9 @@ use crate::node_class::NodeClassResolution;
 /// The answer of a cloud, some time later.
 pub type CloudFuture<'a, T> = BoxFuture<'a, Result<T, CloudError>>;
 
+/// Instance types as packing chooses from them.
+pub type WholeTypes = Arc<Vec<Arc<InstanceType>>>;
+
 /// Region of the cloud, and identity of the cluster that it works for.
 pub trait CloudIdentity: Send + Sync + 'static {
     /// The region, `us-east-1`.
@@ -37,6 +43,10 @@ pub trait CloudIdentity: Send + Sync + 'static {
 
 /// Instance types, zones and prices.
 pub trait CloudOfferings: CloudIdentity {
+    /// Instance types as packing chooses from them, the same for every class; `None` where a class's types are resolved from
+    /// EC2's facts below.
+    fn whole_types(&self) -> Option<WholeTypes>;
+
     /// All instance types that can be nodes (DescribeInstanceTypes), by name.
     fn instance_types(&self) -> CloudFuture<'_, Vec<InstanceTypeInfo>>;
 
@@ -238,13 +248,16 @@ impl Instance {
     }
 }
 
-/// `aws:///<zone>/<instance id>`.
+/// `aws:///<zone>/<instance id>`, or kwok's id as it is.
 pub fn provider_id(zone: &str, id: &str) -> String {
-    format!("aws:///{zone}/{id}")
+    names::provider_id(zone, id)
 }
 
-/// The instance id in a provider id; `None` when it is none of EC2's.
+/// The instance id in a provider id; `None` when it is of no provider that there is here.
 pub fn instance_id(provider_id: &str) -> Option<&str> {
+    if names::provider::kwok_node(provider_id).is_some() {
+        return Some(provider_id);
+    }
     let (_, path) = provider_id.split_once(":///")?;
     let (_, id) = path.split_once('/')?;
     id.starts_with("i-").then_some(id)

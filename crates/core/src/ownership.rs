@@ -23,7 +23,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use dovetail_api::names::annotations::{LAUNCH_PLACE, LAUNCH_TOKEN};
-use dovetail_api::names::labels::{EC2_NODE_CLASS, NODE_POOL};
+use dovetail_api::names::labels::NODE_POOL;
+use dovetail_api::names::provider::Provider;
 use dovetail_api::names::tags;
 use dovetail_api::v1::NodeClaim;
 
@@ -294,16 +295,17 @@ pub fn has_foreign_token(claim: &NodeClaim) -> bool {
 }
 
 /// True if a Node's labels say that another provider of Karpenter's has made it: it has the label of a node class (group and
-/// kind in small letters, such as `eks.amazonaws.com/nodeclass`) and not that of an EC2NodeClass.
+/// kind in small letters, such as `eks.amazonaws.com/nodeclass`) and not that of this provider's.
 #[must_use]
-pub fn is_another_providers(labels: &BTreeMap<String, String>) -> bool {
+pub fn is_another_providers(labels: &BTreeMap<String, String>, ours: Provider) -> bool {
     let of_a_class = |key: &String| key.contains('/') && key.ends_with("nodeclass");
-    !labels.contains_key(EC2_NODE_CLASS) && labels.keys().any(of_a_class)
+    !labels.contains_key(ours.class().label) && labels.keys().any(of_a_class)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use dovetail_api::names::labels::{EC2_NODE_CLASS, KWOK_NODE_CLASS};
     use proptest::prelude::*;
 
     use super::*;
@@ -312,10 +314,11 @@ mod tests {
     #[test]
     fn a_node_is_another_providers_by_the_label_of_its_node_class() {
         let labelled = |keys: &[&str]| {
-            is_another_providers(&keys.iter().map(|key| ((*key).to_owned(), "default".to_owned())).collect())
+            let own = keys.iter().map(|key| ((*key).to_owned(), "default".to_owned())).collect();
+            is_another_providers(&own, Provider::Ec2)
         };
         assert!(labelled(&["karpenter.sh/nodepool", "eks.amazonaws.com/nodeclass"]));
-        assert!(labelled(&["karpenter.azure.com/aksnodeclass"]));
+        assert!(labelled(&["karpenter.azure.com/aksnodeclass"]) && labelled(&[KWOK_NODE_CLASS]));
         assert!(!labelled(&["karpenter.sh/nodepool", EC2_NODE_CLASS]));
         assert!(!labelled(&["karpenter.sh/nodepool"]) && !labelled(&[]), "whoever wrote that");
     }

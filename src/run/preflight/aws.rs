@@ -57,7 +57,7 @@ pub async fn reach(
     seed: u64,
 ) -> Result<(Ec2Cloud, String), Failure> {
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let asker = Asker::new("AWS", settings.startup_timeout);
+    let asker = Asker::new("AWS", settings.kube_access.startup_timeout);
     let found = asker.once(SdkParts::from_environment(clock, given(&settings.aws_region))).await;
     let parts = match found {
         Some(Ok(parts)) => SdkParts { seed, ..parts },
@@ -68,7 +68,7 @@ pub async fn reach(
         }
         Some(Err(why)) => return Err(Failure::System(why.to_string())),
         None => {
-            let seconds = settings.startup_timeout.as_secs_f64();
+            let seconds = settings.kube_access.startup_timeout.as_secs_f64();
             return Err(Failure::System(format!("no AWS credentials were found within {seconds} s (STARTUP_TIMEOUT)")));
         }
     };
@@ -89,7 +89,7 @@ pub async fn reach(
             limits: settings.scale.ec2_limits.clone(),
         },
     );
-    let asker = Asker::new(format!("EC2 in {}", cloud.region()), settings.startup_timeout);
+    let asker = Asker::new(format!("EC2 in {}", cloud.region()), settings.kube_access.startup_timeout);
     asker.ask("a dry run of DescribeInstanceTypes", || async { judge(cloud.probe().await) }).await?;
     let endpoint = endpoint(&asker, settings, &cloud).await?;
     Ok((cloud, endpoint))

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_actors::reading::{LenientApi, kinds_served};
 use dovetail_actors::{KubernetesVersion, Settings};
+use dovetail_api::names::provider::Provider;
 use dovetail_input::Failure;
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -134,19 +135,32 @@ pub fn new_enough(version: &str, least: KubernetesVersion) -> Result<(), Failure
     )))
 }
 
-/// Our kinds are served.
+/// Our kinds are served, with EC2's class.
 pub async fn crds(asker: &Asker, client: &Client) -> Result<(), Failure> {
-    let mut missing = Vec::new();
-    for version in NEEDED.iter().map(|(version, ..)| *version).collect::<BTreeSet<_>>() {
+    crds_of(asker, client, Provider::Ec2).await
+}
+
+/// Our kinds are served, with a provider's class.
+pub async fn crds_of(asker: &Asker, client: &Client, provider: Provider) -> Result<(), Failure> {
+    let (mut missing, class) = (Vec::new(), provider.class());
+    let class = (class.api_version(), class.kind, format!("{}.{}", class.plural, class.group));
+    let shared = NEEDED.iter().filter(|(version, ..)| version.starts_with("karpenter.sh/"));
+    let shared = shared.map(|(version, kind, name)| ((*version).to_owned(), *kind, (*name).to_owned()));
+    let needed: Vec<(String, &str, String)> = shared.chain([class]).collect();
+    for version in needed.iter().map(|(version, ..)| version).collect::<BTreeSet<_>>() {
         let known = kinds_of(asker, client, version).await?;
-        let wanted = NEEDED.iter().filter(|(of, kind, _)| *of == version && !known.contains(*kind));
+        let wanted = needed.iter().filter(|(of, kind, _)| of == version && !known.contains(*kind));
         missing.extend(wanted.map(|(version, _, name)| format!("{name} ({version})")));
     }
     if missing.is_empty() {
         return Ok(());
     }
     let what = missing.join(", ");
-    Err(Failure::System(format!("CRDs are missing: {what}; install them with: dovetail crds | kubectl apply -f -")))
+    let of_provider =
+        if provider == Provider::Ec2 { String::new() } else { format!(" --provider {}", provider.name()) };
+    Err(Failure::System(format!(
+        "CRDs are missing: {what}; install them with: dovetail crds{of_provider} | kubectl apply -f -"
+    )))
 }
 
 /// The kinds that are served of an API version; none where it is not served.

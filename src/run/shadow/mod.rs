@@ -94,9 +94,9 @@ pub async fn live(settings: Settings, target: &ApiTarget) -> Result<(), Failure>
 async fn start(settings: Settings, target: &ApiTarget) -> Result<Shadow, Failure> {
     let clock = ClusterClock::over(Arc::new(SystemClock));
     let kube = target.client(&settings, &clock, |_| {})?;
-    let asker = Asker::new(format!("the API server {}", target.server()), settings.startup_timeout);
+    let asker = Asker::new(format!("the API server {}", target.server()), settings.kube_access.startup_timeout);
     let facts = preflight::identity(&asker, &kube).await?;
-    preflight::new_enough(&facts.version, settings.kubernetes_min)?;
+    preflight::new_enough(&facts.version, settings.kube_access.oldest)?;
     preflight::crds(&asker, &kube).await?;
     let seed = fastrand::u64(..);
     // Nodes are told no address here: EKS need not be asked for it.

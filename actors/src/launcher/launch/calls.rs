@@ -224,7 +224,7 @@ impl Launching {
     ) -> Result<Option<(Arc<EC2NodeClass>, ClassTypes, Snapshot)>, ApiFailure> {
         // A cluster that is not known yet has no classes: the launch ends as for a class that is not resolved.
         let known = self.links.cluster.send(TakeSnapshot).await.map_err(|_| ApiFailure::Deposed)?.unwrap_or_default();
-        let named = claim.spec.node_class_ref.ec2_name();
+        let named = claim.spec.node_class_ref.name_for(self.env.settings.provider);
         let Some(class) = named.and_then(|name| known.classes.get(name)).cloned() else { return Ok(None) };
         let types = self.types_of(&class, false).await?;
         Ok(Some((class, types, known)))

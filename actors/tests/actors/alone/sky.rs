@@ -175,6 +175,10 @@ impl CloudIdentity for Sky {
 }
 
 impl CloudOfferings for Sky {
+    fn whole_types(&self) -> Option<dovetail_cloud::WholeTypes> {
+        None
+    }
+
     fn instance_types(&self) -> CloudFuture<'_, Vec<InstanceTypeInfo>> {
         let own = self.state.lock().unwrap().types.clone();
         self.or("instance_types", String::new(), own.map_or_else(|| self.inner.instance_types(), ready))

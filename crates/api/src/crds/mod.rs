@@ -10,7 +10,7 @@
 mod alpha;
 mod claim;
 mod class;
-mod parts;
+pub(crate) mod parts;
 pub mod patterns;
 mod pool;
 mod v1beta1;
@@ -21,6 +21,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
+use crate::names::GROUP;
+use crate::names::provider::Provider;
 use crate::{v1, v1alpha1, v1alpha5, v1beta1 as beta};
 
 /// All CRDs, in the order NodePool, NodeClaim, EC2NodeClass.
@@ -54,6 +56,29 @@ pub fn crd_files() -> Result<Vec<(String, String)>, serde_json::Error> {
         .collect()
 }
 
+/// The CRDs that a provider's cluster has, as one stream of YAML documents: of EC2 all, of another the pools, the claims and its
+/// own class.
+///
+/// # Errors
+/// As [`crd_files`].
+pub fn provider_crds_yaml(provider: Provider) -> Result<String, serde_json::Error> {
+    if provider == Provider::Ec2 {
+        return crds_yaml();
+    }
+    let shared = crds().into_iter().filter(|crd| crd.spec.group == GROUP);
+    let own = (provider == Provider::Kwok).then(crate::kwok::crd).transpose()?;
+    shared.chain(own).map(|crd| Ok(format!("---\n{}", yaml(&crd)?))).collect()
+}
+
+/// File name and content of the CRD of KWOKNodeClass, which no cluster on EC2 needs.
+///
+/// # Errors
+/// As [`crd_files`].
+pub fn kwok_crd_file() -> Result<(String, String), serde_json::Error> {
+    let crd = crate::kwok::crd()?;
+    Ok((format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural), yaml(&crd)?))
+}
+
 /// All CRDs as one stream of YAML documents.
 ///
 /// # Errors
@@ -68,6 +93,7 @@ pub fn schema_of(api_version: &str, kind: &str) -> Option<Value> {
         ("karpenter.sh/v1", "NodePool") => pool::schema(),
         ("karpenter.sh/v1", "NodeClaim") => claim::schema(),
         ("karpenter.k8s.aws/v1", "EC2NodeClass") => class::schema(),
+        ("karpenter.kwok.sh/v1alpha1", "KWOKNodeClass") => crate::kwok::schema(),
         ("karpenter.sh/v1beta1", "NodePool") => v1beta1::pool(),
         ("karpenter.sh/v1beta1", "NodeClaim") => v1beta1::claim(),
         ("karpenter.k8s.aws/v1beta1", "EC2NodeClass") => v1beta1::class(),
@@ -119,7 +145,7 @@ fn with_schema(mut crd: CustomResourceDefinition, schema: Value) -> CustomResour
 }
 
 /// The root of an object's schema.
-fn root(description: &str, spec: Value, status: Value) -> Value {
+pub(crate) fn root(description: &str, spec: Value, status: Value) -> Value {
     json!({
         "description": description,
         "type": "object",

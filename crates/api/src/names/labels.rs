@@ -128,6 +128,22 @@ aws_labels! {
 
 /// Name of the node's EC2NodeClass (label of the form `<group>/<lowercase kind>`; not well known).
 pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
+/// Name of the node's KWOKNodeClass.
+pub const KWOK_NODE_CLASS: &str = "karpenter.kwok.sh/kwoknodeclass";
+
+/// Labels that kwok's instance types define.
+pub const KWOK_WELL_KNOWN: &[&str] =
+    &[KWOK_INSTANCE_TYPE, KWOK_INSTANCE_SIZE, KWOK_INSTANCE_FAMILY, KWOK_INSTANCE_CPU, KWOK_INSTANCE_MEMORY];
+/// Name of the instance type.
+pub const KWOK_INSTANCE_TYPE: &str = "karpenter.kwok.sh/instance-type";
+/// `large` of `m5.large`; the number of CPUs where the name says no size.
+pub const KWOK_INSTANCE_SIZE: &str = "karpenter.kwok.sh/instance-size";
+/// `m5` of `m5.large`, `c` of `c-4x-amd64-linux`.
+pub const KWOK_INSTANCE_FAMILY: &str = "karpenter.kwok.sh/instance-family";
+/// Number of CPUs.
+pub const KWOK_INSTANCE_CPU: &str = "karpenter.kwok.sh/instance-cpu";
+/// Memory, as the catalogue writes it: `8Gi`.
+pub const KWOK_INSTANCE_MEMORY: &str = "karpenter.kwok.sh/instance-memory";
 
 /// Alpha's name of [`NODE_POOL`].
 pub const PROVISIONER_NAME: &str = "karpenter.sh/provisioner-name";
@@ -139,14 +155,14 @@ pub const INSTANCE_AMI_ID: &str = "karpenter.k8s.aws/instance-ami-id";
 /// The well-known labels of the core: schedulable though no pool defines them.
 pub const CORE_WELL_KNOWN: &[&str] = &[NODE_POOL, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, CAPACITY_TYPE, WINDOWS_BUILD];
 
-/// All well-known labels: the core's, EC2's and the zone id.
+/// All well-known labels of nodes on EC2: the core's, EC2's and the zone id.
 pub fn well_known() -> impl Iterator<Item = &'static str> {
     CORE_WELL_KNOWN.iter().copied().chain(std::iter::once(ZONE_ID)).chain(AWS_WELL_KNOWN.iter().copied())
 }
 
-/// True if `key` is a well-known label (after alias normalisation by the caller).
+/// True if `key` is a well-known label (after alias normalisation by the caller), of whatever provider.
 pub fn is_well_known(key: &str) -> bool {
-    well_known().any(|known| known == key)
+    well_known().chain(KWOK_WELL_KNOWN.iter().copied()).any(|known| known == key)
 }
 
 /// The reason for which a pool may not set or require `key`, `None` when it may (core spec 2, "Restricted"; aws spec 2).

@@ -5,6 +5,7 @@ pub mod alias;
 pub mod annotations;
 pub mod conditions;
 pub mod labels;
+pub mod provider;
 pub mod syntax;
 pub mod tags;
 pub mod taints;
@@ -13,13 +14,13 @@ pub mod taints;
 pub const GROUP: &str = "karpenter.sh";
 /// API group of EC2NodeClass.
 pub const AWS_GROUP: &str = "karpenter.k8s.aws";
+/// API group of KWOKNodeClass.
+pub const KWOK_GROUP: &str = "karpenter.kwok.sh";
 /// Prefix of what Karpenter does not know.
 pub const OWN_DOMAIN: &str = "dovetail.dev";
 
 /// Finalizer of NodeClaims (set before launch) and Nodes (set at registration).
 pub const TERMINATION_FINALIZER: &str = "karpenter.sh/termination";
-/// Finalizer of EC2NodeClasses: they wait for their claims.
-pub const NODE_CLASS_FINALIZER: &str = "karpenter.k8s.aws/termination";
 
 /// The cloud's name as Karpenter's metrics say it.
 pub const PROVIDER: &str = "aws";
@@ -27,13 +28,19 @@ pub const PROVIDER: &str = "aws";
 /// Default name of the Lease: Karpenter's own, so that the two never both provision in one namespace.
 pub const LEASE_NAME: &str = "karpenter-leader-election";
 
-/// An instance's provider id, as in `spec.providerID` of its Node: `aws:///<zone>/<instance id>`.
+/// An instance's provider id, as in `spec.providerID` of its Node: `aws:///<zone>/<instance id>`, or kwok's id as it is.
 pub fn provider_id(zone: &str, instance_id: &str) -> String {
-    format!("aws:///{zone}/{instance_id}")
+    match instance_id.starts_with(provider::KWOK_SCHEME) {
+        true => instance_id.to_owned(),
+        false => format!("aws:///{zone}/{instance_id}"),
+    }
 }
 
-/// The instance's id in a provider id, `None` when it is not one of EC2.
+/// The instance's id in a provider id, `None` when it is of no provider that there is here.
 pub fn instance_id(provider_id: &str) -> Option<&str> {
+    if provider::kwok_node(provider_id).is_some() {
+        return Some(provider_id);
+    }
     let (_, rest) = provider_id.split_once(":///")?;
     let (_, id) = rest.rsplit_once('/')?;
     (!id.is_empty()).then_some(id)
@@ -48,5 +55,6 @@ mod tests {
         assert_eq!(instance_id(&provider_id("us-east-1a", "i-0abc")), Some("i-0abc"));
         assert_eq!(instance_id("kind://docker/x"), None);
         assert_eq!(instance_id("aws:///us-east-1a/"), None);
+        assert_eq!(instance_id(&provider_id("test-zone-a", "kwok://default-abcde")), Some("kwok://default-abcde"));
     }
 }

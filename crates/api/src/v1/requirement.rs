@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::names::provider::Provider;
+
 /// Operator of a requirement: the sense in which its values are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum NodeSelectorOperator {
@@ -103,17 +105,39 @@ pub struct NodeClassRef {
 impl NodeClassRef {
     /// A reference to the EC2NodeClass of that name.
     pub fn ec2(name: impl Into<String>) -> Self {
-        Self { group: crate::names::AWS_GROUP.into(), kind: "EC2NodeClass".into(), name: name.into() }
+        Self::for_provider(Provider::Ec2, name)
     }
 
-    /// True for an EC2NodeClass: the group and the kind say so, never the name alone.
+    /// A reference to a provider's class of that name.
+    pub fn for_provider(provider: Provider, name: impl Into<String>) -> Self {
+        let class = provider.class();
+        Self { group: class.group.into(), kind: class.kind.into(), name: name.into() }
+    }
+
+    /// True for a class of this provider: the group and the kind say so, never the name alone.
+    pub fn is_of(&self, provider: Provider) -> bool {
+        let class = provider.class();
+        self.group == class.group && self.kind == class.kind
+    }
+
+    /// The name of this provider's class that is meant; `None` where another kind is.
+    pub fn name_for(&self, provider: Provider) -> Option<&str> {
+        self.is_of(provider).then_some(self.name.as_str())
+    }
+
+    /// The name of the class that is meant, of whatever provider there is here.
+    pub fn known_name(&self) -> Option<&str> {
+        Provider::ALL.into_iter().find_map(|provider| self.name_for(provider))
+    }
+
+    /// True for an EC2NodeClass.
     pub fn is_ec2(&self) -> bool {
-        self.group == crate::names::AWS_GROUP && self.kind == "EC2NodeClass"
+        self.is_of(Provider::Ec2)
     }
 
     /// The name of the EC2NodeClass that is meant; `None` where another kind is.
     pub fn ec2_name(&self) -> Option<&str> {
-        self.is_ec2().then_some(self.name.as_str())
+        self.name_for(Provider::Ec2)
     }
 
     /// The label that carries the class's name: `<group>/<lowercase kind>`.

@@ -6,6 +6,7 @@
 use std::{fs, path::PathBuf};
 
 use dovetail_api::crds;
+use dovetail_api::names::provider::Provider;
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds")
@@ -27,6 +28,20 @@ fn the_files_under_deploy_are_up_to_date() {
         fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     there.retain(|name| name.ends_with(".yaml"));
     assert_eq!(there.len(), files.len(), "a CRD that nobody makes: {there:?}");
+}
+
+/// A cluster on EC2 needs no KWOKNodeClass: its CRD is no file of the charts.
+#[test]
+fn the_crd_of_kwoks_class_is_a_file_of_its_own() {
+    let (name, text) = crds::kwok_crd_file().unwrap();
+    let path = folder().with_file_name("kwok").join(&name);
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&path, &text).unwrap();
+    }
+    assert!(fs::read_to_string(&path).unwrap_or_default() == text, "{name} is stale: run with UPDATE=1");
+    let own = crds::provider_crds_yaml(Provider::Kwok).unwrap();
+    assert!(own.ends_with(&text) && own.matches("kind: CustomResourceDefinition").count() == 3);
+    assert!(!crds::crds_yaml().unwrap().contains("kwok"));
 }
 
 #[test]

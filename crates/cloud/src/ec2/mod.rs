@@ -6,6 +6,7 @@ mod cache;
 mod classify;
 mod cluster;
 mod describe;
+pub mod family;
 mod instance_type;
 mod instances;
 mod launching;
@@ -13,10 +14,12 @@ mod preflight;
 mod pricing;
 mod queue;
 mod rate;
+pub mod resolve;
 mod resolving;
 mod sdk;
 mod services;
 mod status;
+pub mod user_data;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +34,7 @@ use futures::future::BoxFuture;
 
 use crate::cloud::{
     CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances, Instance,
-    LaunchPace, MadeResource, QueueMessage,
+    LaunchPace, MadeResource, QueueMessage, WholeTypes,
 };
 use crate::error::CloudError;
 use crate::info::InstanceTypeInfo;
@@ -202,6 +205,10 @@ impl CloudIdentity for Ec2Cloud {
 }
 
 impl CloudOfferings for Ec2Cloud {
+    fn whole_types(&self) -> Option<WholeTypes> {
+        None
+    }
+
     fn instance_types(&self) -> CloudFuture<'_, Vec<InstanceTypeInfo>> {
         self.describe_instance_types().boxed()
     }

@@ -6,6 +6,7 @@ mod script;
 
 mod authorization;
 mod karpenters;
+mod kwok;
 mod launch;
 mod placement;
 mod profile;

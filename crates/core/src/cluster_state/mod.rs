@@ -28,6 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use dovetail_api::names::provider::Provider;
 use dovetail_api::v1::{EC2NodeClass, NodePool};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -110,7 +111,13 @@ impl WatchedKind {
         Self::ReplicationController,
     ];
 
-    /// Its resource, as the API server names it.
+    /// Its resource, as the API server names it; the node classes' is the provider's.
+    #[must_use]
+    pub fn resource_of(self, provider: Provider) -> &'static str {
+        if self == Self::NodeClass { provider.class().plural } else { self.resource() }
+    }
+
+    /// Its resource, as the API server names it with EC2.
     #[must_use]
     pub fn resource(self) -> &'static str {
         match self {
@@ -144,6 +151,8 @@ type Table<V> = Arc<BTreeMap<String, Arc<V>>>;
 /// An immutable view of the cluster; cloning it is cheap.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
+    /// Provider whose classes, claims and nodes are meant; those of another are nobody's here.
+    pub provider: Provider,
     /// Pods by uid.
     pub pods: Table<PodEntry>,
     /// Number of active pods of each workload.
@@ -244,6 +253,13 @@ impl ClusterState {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The state with a provider's classes, claims and nodes.
+    #[must_use]
+    pub fn for_provider(mut self, provider: Provider) -> Self {
+        self.now.provider = provider;
+        self
     }
 
     /// The cluster as it is known now.

@@ -174,15 +174,16 @@ impl Snapshot {
         let mut ranges: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (name, pool) in self.pools.iter() {
             // A pool with a class of another kind is unusable, whatever the class's name.
-            let class = pool.spec.template.spec.node_class_ref.ec2_name().unwrap_or_default();
+            let class = pool.spec.template.spec.node_class_ref.name_for(self.provider).unwrap_or_default();
+            let kind = self.provider.class().kind;
             let types = input.instance_types.get(class).filter(|types| !types.is_empty());
             let closed = self.is_closed(name, pool, input.now);
             let refused = closed.is_some();
             let why = match (unusable(pool, input.of_static).or(closed), types) {
                 (Some(why), _) => why,
                 (None, None) => match self.unreadable(WatchedKind::NodeClass, class) {
-                    Some(object) => format!("its EC2NodeClass {class} cannot be read: {}", object.why),
-                    None => format!("no instance types for its EC2NodeClass {class}"),
+                    Some(object) => format!("its {kind} {class} cannot be read: {}", object.why),
+                    None => format!("no instance types for its {kind} {class}"),
                 },
                 (None, Some(types)) => {
                     let indices = ranges.entry(class).or_insert_with(|| {
@@ -328,9 +329,9 @@ fn unusable(pool: &NodePool, of_static: bool) -> Option<String> {
 /// The sentence that names the class a pool waits for, with that class's message.
 fn not_ready(pool: &NodePool) -> String {
     let known = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let class = &pool.spec.template.spec.node_class_ref.name;
+    let class = &pool.spec.template.spec.node_class_ref;
     match condition(known, conditions::NODE_CLASS_READY).filter(|one| one.status != conditions::TRUE) {
-        Some(one) => format!("it is not Ready: EC2NodeClass {class}: {}: {}", one.reason, one.message),
+        Some(one) => format!("it is not Ready: {} {}: {}: {}", class.kind, class.name, one.reason, one.message),
         None => "it is not Ready".to_owned(),
     }
 }
@@ -368,15 +369,16 @@ fn as_pool(name: &str, pool: &NodePool, usage: Resources, instance_types: Vec<us
         min_nodes: 0,
         policy: written.and_then(|name| Policy::named(name)).unwrap_or(unwritten),
         instance_types: Some(instance_types),
-        node_class: Some(class.name.clone()),
+        // The pool's labels say another provider's.
+        node_class: class.ec2_name().map(ToOwned::to_owned),
     }
 }
 
 impl Snapshot {
-    /// Names of the EC2NodeClasses that pools refer to.
+    /// Names of the node classes that pools refer to.
     #[must_use]
     pub fn classes_in_use(&self) -> BTreeSet<String> {
-        let named = self.pools.values().filter_map(|pool| pool.spec.template.spec.node_class_ref.ec2_name());
-        named.map(str::to_owned).collect()
+        let of = |pool: &NodePool| pool.spec.template.spec.node_class_ref.name_for(self.provider).map(str::to_owned);
+        self.pools.values().filter_map(|pool| of(pool)).collect()
     }
 }

@@ -52,7 +52,7 @@ impl<'a> Look<'a> {
     /// Looks at the empty machines of a pool: those that are due go, as budgets allow.
     pub(super) fn empty(&mut self, pool: &'a str, machines: PoolCandidates<'a>, totals: PoolNodeTotals) {
         let Some(view) = self.pools.get(pool).cloned() else { return };
-        let class = view.pool.spec.template.spec.node_class_ref.ec2_name();
+        let class = view.pool.spec.template.spec.node_class_ref.known_name();
         if class.and_then(|class| self.offers.get(class)).is_none_or(|types| types.is_empty()) {
             return;
         }

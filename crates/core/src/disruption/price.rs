@@ -10,7 +10,7 @@ use crate::cluster_state::NodeEntry;
 /// spec 5.4).
 pub fn node_price(node: &NodeEntry, pool: &NodePool, offers: &OffersByClass) -> f64 {
     let label = |key: &str| node.labels.get(key).map(String::as_str).unwrap_or_default();
-    let types = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|class| offers.get(class));
+    let types = pool.spec.template.spec.node_class_ref.known_name().and_then(|class| offers.get(class));
     let name = label(labels::INSTANCE_TYPE);
     let own = types.and_then(|types| types.iter().find(|one| one.name == name));
     let (zone, capacity_type) = (label(labels::ZONE), label(labels::CAPACITY_TYPE));

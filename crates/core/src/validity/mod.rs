@@ -129,7 +129,7 @@ fn metadata(pool: &NodePool, found: &mut Found) {
 
 fn node_class_ref(class: &NodeClassRef, found: &mut Found) {
     let ours = NodeClassRef::ec2("");
-    let wrong = (!class.is_ec2()).then(|| {
+    let wrong = class.known_name().is_none().then(|| {
         let what = format!("kind {:?} of group {:?} is not supported", class.kind, class.group);
         Wrong::new(what, format!("kind {} of group {}", ours.kind, ours.group))
     });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_actors::Settings;
+use dovetail_api::names::provider::Provider;
 use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_cloud::shipped;
 use dovetail_input::Mistake;
@@ -275,6 +276,10 @@ impl Checker<'_> {
             let one = BTreeMap::from([(name.clone(), value.value.clone())]);
             for error in Settings::from_map(&one).err().into_iter().flatten() {
                 self.mistake(format!("settings.{name}"), value, error.what, error.allowed);
+            }
+            if name == "PROVIDER" && value.value == Provider::Kwok.name() {
+                let what = "\"kwok\" has no region, which a simulation is of".to_owned();
+                self.mistake("settings.PROVIDER", value, what, Provider::Ec2.name());
             }
         }
     }

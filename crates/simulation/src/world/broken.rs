@@ -248,6 +248,10 @@ impl CloudIdentity for BrokenCloud {
 }
 
 impl CloudOfferings for BrokenCloud {
+    fn whole_types(&self) -> Option<dovetail_cloud::WholeTypes> {
+        self.inner.whole_types()
+    }
+
     fn instance_types(&self) -> CloudFuture<'_, Vec<InstanceTypeInfo>> {
         self.inner.instance_types()
     }

@@ -144,6 +144,7 @@ enableProfiling: ENABLE_PROFILING
 enableZonalShift: ENABLE_ZONAL_SHIFT
 ignoreDRARequests: IGNORE_DRA_REQUESTS
 initializationTimeout: INITIALIZATION_TIMEOUT
+instanceTypesFilePath: INSTANCE_TYPES_FILE_PATH
 interruption: INTERRUPTION
 isolatedVPC: ISOLATED_VPC
 kubeClientBurst: KUBE_CLIENT_BURST
@@ -165,6 +166,7 @@ packingComparisonInterval: PACKING_COMPARISON_INTERVAL
 packingPolicy: PACKING_POLICY
 preferencePolicy: PREFERENCE_POLICY
 pricePerNode: PRICE_PER_NODE
+provider: PROVIDER
 rebalance: REBALANCE
 reservedENIs: RESERVED_ENIS
 schedulerConfig: SCHEDULER_CONFIG

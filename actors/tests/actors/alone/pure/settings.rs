@@ -195,6 +195,6 @@ proptest! {
     #[test]
     fn a_duration_is_what_it_says(millis in 1_u64..10_000_000) {
         let own = read("STARTUP_TIMEOUT", &format!("{millis}ms")).unwrap();
-        prop_assert_eq!(own.startup_timeout, Duration::from_millis(millis));
+        prop_assert_eq!(own.kube_access.startup_timeout, Duration::from_millis(millis));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use dovetail_api::names::provider::Provider;
 use dovetail_api::names::{annotations, labels, taints};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
@@ -78,10 +79,10 @@ impl NodeEntry {
         }
     }
 
-    /// True if it was made for a NodePool: it carries the class's label.
+    /// True if it was made for a NodePool: it carries the label of a class, of whatever provider there is here.
     #[must_use]
     pub fn managed(&self) -> bool {
-        self.labels.contains_key(labels::EC2_NODE_CLASS)
+        Provider::ALL.iter().any(|provider| self.labels.contains_key(provider.class().label))
     }
 
     /// True if the label's value is `true`.

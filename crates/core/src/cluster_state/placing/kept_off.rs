@@ -91,7 +91,8 @@ impl Snapshot {
         }
         let tried = self.tried(now);
         for (pool, failing) in self.unused.failing() {
-            let class = self.pools.get(pool).and_then(|pool| pool.spec.template.spec.node_class_ref.ec2_name());
+            let class =
+                self.pools.get(pool).and_then(|pool| pool.spec.template.spec.node_class_ref.name_for(self.provider));
             if class != Some(failing.class.as_str()) {
                 continue;
             }

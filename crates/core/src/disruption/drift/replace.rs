@@ -144,7 +144,7 @@ impl<'a> Look<'a> {
         view: &DisruptionPool<'a>,
         room: usize,
     ) -> (Vec<DriftedNode<'a>>, usize) {
-        let class = view.pool.spec.template.spec.node_class_ref.ec2_name();
+        let class = view.pool.spec.template.spec.node_class_ref.known_name();
         let may = self.memory.drift.may_replace(self.snapshot, pool, class, self.offers);
         candidates.retain(|one| !one.machine.nominated && !self.is_leaving_now(&one.machine.claim.uid));
         let replacing = &self.memory.replacing;

@@ -168,7 +168,7 @@ impl<'a> Look<'a> {
         tally: &Tally<'a>,
         mut room: usize,
     ) {
-        let class = view.pool.spec.template.spec.node_class_ref.ec2_name();
+        let class = view.pool.spec.template.spec.node_class_ref.known_name();
         let may_launch = self.memory.drift.may_replace(self.snapshot, pool, class, self.offers)
             && !self.replacing_is_paused(pool, RemovalReason::Unhealthy);
         let (own, shared) = self.memory.repairs.split(pool, due, tally);

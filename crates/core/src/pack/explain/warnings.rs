@@ -47,7 +47,7 @@ pub(in crate::pack) fn overlap(a: &Pool, b: &Pool) -> bool {
     // Names of the pool and its class tell them apart without keeping any pod from either.
     let open = |pool: &Pool| {
         requirements_of(&bare(pool)).map(|mut requirements| {
-            [labels::NODE_POOL, labels::EC2_NODE_CLASS, labels::PROVISIONER_NAME]
+            [labels::NODE_POOL, labels::EC2_NODE_CLASS, labels::KWOK_NODE_CLASS, labels::PROVISIONER_NAME]
                 .into_iter()
                 .for_each(|key| requirements.remove(key));
             requirements
