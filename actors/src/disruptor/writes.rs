@@ -10,7 +10,7 @@ use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::disruption::commands::HeldClaim;
 use dovetail_core::disruption::drift::{DriftMark, HashStamp};
 use dovetail_core::disruption::repair::RepairMark;
-use dovetail_core::disruption::{PoolUsage, StatusMark, TtlMark};
+use dovetail_core::disruption::{PoolNote, PoolUsage, StatusMark, TtlMark};
 use dovetail_core::lifecycle::claim::to_quantities;
 use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
@@ -80,6 +80,12 @@ pub(super) enum Write {
         /// New value of the annotation.
         text: String,
     },
+    /// Writes or takes off an annotation of a pool for the next leader.
+    Note {
+        /// The pool as it stands.
+        pool: Arc<NodePool>,
+        note: PoolNote,
+    },
     /// Writes the allocatable resources that a class's nodes really have.
     Observed {
         /// The class as it stands.
@@ -101,6 +107,7 @@ impl Write {
             Self::Stamp { .. } => "writing the hashes of",
             Self::Usage { .. } => "writing the resources of",
             Self::Unused { .. } => "writing the unused launches of",
+            Self::Note { note: PoolNote { key, .. }, .. } => return format!("writing {key} of {}", self.object()),
             Self::Observed { .. } => "writing the observed allocatable of",
         };
         format!("{what} {}", self.object())
@@ -113,7 +120,9 @@ impl Write {
             Self::Drift { mark, .. } => format!("nodeclaim/{}", mark.claim),
             Self::Repair { mark, .. } => format!("nodeclaim/{}", mark.disrupted.claim),
             Self::Stamp { stamp, .. } => format!("nodeclaim/{}", stamp.claim),
-            Self::Usage { pool, .. } | Self::Unused { pool, .. } => format!("nodepool/{}", pool.name_any()),
+            Self::Usage { pool, .. } | Self::Unused { pool, .. } | Self::Note { pool, .. } => {
+                format!("nodepool/{}", pool.name_any())
+            }
             Self::Observed { class, .. } => format!("ec2nodeclass/{}", class.name_any()),
         }
     }
@@ -166,6 +175,11 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) -
             let api = LenientApi::<NodePool>::all(links.calls.client.clone());
             let patch = json!({"metadata": {"uid": pool.uid(), "annotations": {UNUSED_LAUNCHES: text}}});
             links.calls.merge(&api, &pool.name_any(), patch).await.map(|pool| Wrote::Pool(Box::new(pool)))
+        }
+        Write::Note { pool, note } => {
+            let api = LenientApi::<NodePool>::all(links.calls.client.clone());
+            let patch = json!({"metadata": {"uid": pool.uid(), "annotations": {note.key: note.text}}});
+            links.calls.merge(&api, &note.pool, patch).await.map(|pool| Wrote::Pool(Box::new(pool)))
         }
         Write::Observed { class, text } => {
             let api = LenientApi::<EC2NodeClass>::all(links.calls.client.clone());

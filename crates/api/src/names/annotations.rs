@@ -79,6 +79,11 @@ pub const LAUNCHED_FOR: &str = "dovetail.dev/launched-for";
 /// NodePool: workloads that do not use their nodes, and until when no node is launched for them, JSON. Remove it to release
 /// them.
 pub const UNUSED_LAUNCHES: &str = "dovetail.dev/unused-launches";
+/// NodePool: the node that was ended before its successor is launched, as its instance of a capacity reservation is the
+/// successor's only place, JSON. It goes when the successor serves.
+pub const ENDED_FIRST: &str = "dovetail.dev/ended-first";
+/// NodePool: times and failures of its repairs by which the next leader keeps their pace, JSON.
+pub const REPAIR_PACE: &str = "dovetail.dev/repair-pace";
 /// EC2NodeClass: the observed allocatable resources of instance types that have less than was planned, JSON. Remove it to
 /// forget them.
 pub const OBSERVED_ALLOCATABLE: &str = "dovetail.dev/observed-allocatable";

@@ -14,6 +14,7 @@ use super::machines::{NodeAndClaim, machines};
 use super::marks::{self, StatusMark};
 use super::memory::Memory;
 use super::own_slot::follow_ended_first;
+use super::pool_notes::{take_notes, write_notes};
 use super::pools::{DisruptionPool, Observing, pools};
 use super::repair::{Ward, repair_by_force};
 use super::ttl::{self, TtlMark};
@@ -136,12 +137,14 @@ pub fn decide_disruption(
         out: DisruptionDecision::default(),
         going: BTreeMap::new(),
     };
+    take_notes(&mut look);
     look.mistakes();
     let machines = machines(snapshot, now);
     follow_ended_first(&mut look);
     repair_by_force(&mut look, &machines);
     look.machines(&machines);
     look.expire();
+    write_notes(&mut look);
     look.finish()
 }
 

@@ -26,6 +26,7 @@ pub(super) use replacing::Replacements;
 
 use super::look::DisruptedClaim;
 use super::own_slot::{EndedFirst, LostSlot};
+use super::pool_notes::PoolNote;
 use super::repair::RepairMark;
 
 /// The reason why a node drifts: the first that holds, in this order.
@@ -120,6 +121,14 @@ pub struct Gates {
     pub drift_off: bool,
 }
 
+impl Gates {
+    /// True if unwell nodes are replaced within budgets.
+    #[must_use]
+    pub fn repairs_by_budget(&self) -> bool {
+        self.node_repair && !self.legacy_repair
+    }
+}
+
 /// Orders that follow from drift.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
@@ -135,6 +144,8 @@ pub struct Orders {
     pub first: Vec<EndedFirst>,
     /// Places in reservations that nodes have given up and somebody else has taken.
     pub lost: Vec<LostSlot>,
+    /// Annotations of pools that are to be written for a later leader.
+    pub notes: Vec<PoolNote>,
     /// Nodes that stay after all, each with the reason. Those that no place came for in time have failed.
     pub stay: Vec<UnreplacedNode>,
     /// Classes whose images have moved on by themselves.

@@ -105,9 +105,8 @@ struct Patient<'a> {
 impl<'a> Look<'a> {
     /// Goes on with the nodes of a pool that are being repaired, and begins with those that are due.
     pub(super) fn repair(&mut self, pool: &'a str, ward: Ward<'a>, totals: PoolNodeTotals) {
-        let gates = self.memory.drift.gates;
         let nothing = ward.sick.is_empty() && ward.running.is_empty() && !self.memory.repairs.knows(pool);
-        if !gates.node_repair || gates.legacy_repair || nothing {
+        if !self.memory.drift.gates.repairs_by_budget() || nothing {
             return;
         }
         let Some(view) = self.pools.get(pool).cloned() else { return };
@@ -212,6 +211,11 @@ impl<'a> Look<'a> {
             self.memory.repairs.note_begun(pool, &disrupted, self.now);
             self.go(cause, disrupted);
             return true;
+        }
+        if let Some(other) = self.memory.own_slots.other_than(pool, &machine.claim.uid) {
+            let why = format!("the successor of node {other} of its nodepool comes first");
+            self.block(machine, why, None);
+            return false;
         }
         let (_, alone) = self.memory.replacing.pause(pool, RemovalReason::Unhealthy);
         if !may_launch || alone && self.memory.replacing.running_for(pool, RemovalReason::Unhealthy) > 0 {
