@@ -165,6 +165,7 @@ impl LiveCluster {
             reserved_capacity: self.settings.reserved_capacity(),
             drift_off: !self.settings.drift(),
             legacy_repair: self.settings.churn.legacy_node_repair,
+            reboot_for_repair: self.settings.reboot_for_repair(),
         }
     }
 }

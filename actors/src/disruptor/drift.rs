@@ -35,6 +35,7 @@ pub(super) fn gates(settings: &Settings) -> Gates {
     Gates {
         node_repair: settings.node_repair(),
         legacy_repair: settings.churn.legacy_node_repair,
+        reboot_for_repair: settings.reboot_for_repair(),
         reserved_capacity: settings.reserved_capacity(),
         drift_off: !settings.drift(),
     }

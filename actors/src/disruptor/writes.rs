@@ -9,7 +9,7 @@ use dovetail_api::names::taints;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::disruption::commands::HeldClaim;
 use dovetail_core::disruption::drift::{DriftMark, HashStamp};
-use dovetail_core::disruption::repair::RepairMark;
+use dovetail_core::disruption::repair::{RebootOrder, RepairMark};
 use dovetail_core::disruption::{PoolNote, PoolUsage, StatusMark, TtlMark};
 use dovetail_core::lifecycle::claim::to_quantities;
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -18,7 +18,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::DisruptorLinks;
+use super::{DisruptorLinks, reboot};
 use crate::kube::calls::CallError;
 use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
@@ -58,6 +58,12 @@ pub(super) enum Write {
         claim: Arc<NodeClaim>,
         /// Repair to write on it.
         mark: RepairMark,
+    },
+    /// A step of a reboot, on the claim or its Node.
+    Reboot {
+        /// The claim as it stands.
+        claim: Arc<NodeClaim>,
+        order: RebootOrder,
     },
     /// A claim's hashes.
     Stamp {
@@ -104,6 +110,7 @@ impl Write {
             Self::Mark { .. } => "writing what disruption says of",
             Self::Drift { .. } => "writing the drift of",
             Self::Repair { .. } => "writing the repair of",
+            Self::Reboot { .. } => "writing the reboot of",
             Self::Stamp { .. } => "writing the hashes of",
             Self::Usage { .. } => "writing the resources of",
             Self::Unused { .. } => "writing the unused launches of",
@@ -119,6 +126,7 @@ impl Write {
             Self::Mark { mark, .. } => format!("nodeclaim/{}", mark.claim),
             Self::Drift { mark, .. } => format!("nodeclaim/{}", mark.claim),
             Self::Repair { mark, .. } => format!("nodeclaim/{}", mark.disrupted.claim),
+            Self::Reboot { order, .. } => format!("nodeclaim/{}", order.disrupted.claim),
             Self::Stamp { stamp, .. } => format!("nodeclaim/{}", stamp.claim),
             Self::Usage { pool, .. } | Self::Unused { pool, .. } | Self::Note { pool, .. } => {
                 format!("nodepool/{}", pool.name_any())
@@ -159,6 +167,7 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) -
                 .await;
             written.map(|claim| Wrote::Claim(Arc::new(claim)))
         }
+        Write::Reboot { claim, order } => return reboot::write_step(&links, &claim, &order, now).await,
         Write::Stamp { claim, stamp } => {
             // A refused write is tried again ever later (`dovetail_core::disruption::drift`).
             let written = NodeClaimApi::new(links.calls.clone())

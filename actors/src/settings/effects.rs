@@ -9,8 +9,14 @@ use super::table::{TABLE, Topic};
 /// Gates of `FEATURE_GATES` that are known and do nothing yet.
 const GATES_TO_COME: [&str; 3] = ["CapacityBuffer", "NodeOverlay", "StaticCapacity"];
 /// Gates that have an effect.
-const GATES_THERE: [&str; 5] =
-    [super::DRIFT, super::MANY_TO_MANY, super::NODE_REPAIR, super::RESERVED_CAPACITY, super::SPOT_TO_SPOT];
+const GATES_THERE: [&str; 6] = [
+    super::DRIFT,
+    super::MANY_TO_MANY,
+    super::NODE_REPAIR,
+    super::REBOOT_FOR_REPAIR,
+    super::RESERVED_CAPACITY,
+    super::SPOT_TO_SPOT,
+];
 /// Gates of `AWS_FEATURE_GATES` that are known and do nothing yet.
 const AWS_GATES_TO_COME: [&str; 1] = ["NodeClassCEL"];
 

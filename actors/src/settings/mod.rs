@@ -238,6 +238,8 @@ const RESERVED_CAPACITY: &str = "ReservedCapacity";
 /// The gate of node repair.
 const NODE_REPAIR: &str = "NodeRepair";
 
+/// The gate by which unhealthy nodes are rebooted where a restart may mend them.
+const REBOOT_FOR_REPAIR: &str = "RebootForRepair";
 /// The gate by which spot nodes are replaced by cheaper spot nodes.
 const SPOT_TO_SPOT: &str = "SpotToSpotConsolidation";
 /// The gate by which nodes are replaced by several. Karpenter has none of this name.
@@ -343,6 +345,11 @@ impl Settings {
     /// True if nodes that are unhealthy for too long are replaced.
     pub fn node_repair(&self) -> bool {
         self.gates.contains(NODE_REPAIR)
+    }
+
+    /// True if unhealthy nodes are rebooted where a restart may mend them.
+    pub fn reboot_for_repair(&self) -> bool {
+        self.gates.contains(REBOOT_FOR_REPAIR)
     }
 
     /// True if the gate `SpotToSpotConsolidation` is open.

@@ -275,6 +275,10 @@ impl CloudInstances for Ec2Cloud {
         self.terminate_instances(found).map(Ok).boxed()
     }
 
+    fn reboot<'a>(&'a self, found: &'a Instance) -> CloudFuture<'a, ()> {
+        self.reboot_instance(found).boxed()
+    }
+
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
         self.tag_instance(id, tags).boxed()
     }

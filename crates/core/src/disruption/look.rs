@@ -16,7 +16,7 @@ use super::memory::Memory;
 use super::own_slot::follow_ended_first;
 use super::pool_notes::{take_notes, write_notes};
 use super::pools::{DisruptionPool, Observing, pools};
-use super::repair::{Ward, repair_by_force};
+use super::repair::{Ward, go_on_with_reboots, repair_by_force};
 use super::ttl::{self, TtlMark};
 use super::{RemovalReason, expiry, repair};
 use crate::cluster_state::{ClaimFacts, Moment, Snapshot};
@@ -141,6 +141,7 @@ pub fn decide_disruption(
     look.mistakes();
     let machines = machines(snapshot, now);
     follow_ended_first(&mut look);
+    go_on_with_reboots(&mut look, &machines);
     repair_by_force(&mut look, &machines);
     look.machines(&machines);
     look.expire();
@@ -183,7 +184,7 @@ impl<'a> Look<'a> {
             let Some(view) = self.pools.get(machine.claim.pool.as_str()).cloned() else { continue };
             let asked = self.memory.is_asked(&machine.claim.uid);
             let replacing = self.memory.replacing.has(&machine.claim.uid);
-            let deleting = asked || machine.deleting || replacing;
+            let deleting = asked || machine.deleting || replacing || machine.reboots();
             let repairing = replacing && self.memory.replacing.is_repair(&machine.claim.uid);
             let ward = wards.entry(machine.claim.pool.as_str()).or_default();
             ward.take_in(machine, repairing, deleting);

@@ -27,7 +27,7 @@ pub(super) use replacing::Replacements;
 use super::look::DisruptedClaim;
 use super::own_slot::{EndedFirst, LostSlot};
 use super::pool_notes::PoolNote;
-use super::repair::RepairMark;
+use super::repair::{RebootOrder, RepairMark};
 
 /// The reason why a node drifts: the first that holds, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -116,6 +116,8 @@ pub struct Gates {
     pub node_repair: bool,
     /// True if they are removed by force, whatever budgets say, as before Karpenter 1.15.
     pub legacy_repair: bool,
+    /// True if unwell nodes are rebooted first where a restart may mend them.
+    pub reboot_for_repair: bool,
     pub reserved_capacity: bool,
     /// True if drift is off: no node drifts, and one that has the condition loses it.
     pub drift_off: bool,
@@ -130,7 +132,7 @@ impl Gates {
 }
 
 /// Orders that follow from drift.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Orders {
     /// Conditions Drifted to be written on claims.
     pub marks: Vec<DriftMark>,
@@ -140,6 +142,8 @@ pub struct Orders {
     pub begin: Vec<DisruptedClaim>,
     /// Conditions of repair to be written on claims: their nodes are in `begin` at a later look, once they are there.
     pub repairs: Vec<RepairMark>,
+    /// Next steps of reboots.
+    pub reboots: Vec<RebootOrder>,
     /// Nodes that go before their successors stand, as their only place is their own.
     pub first: Vec<EndedFirst>,
     /// Places in reservations that nodes have given up and somebody else has taken.

@@ -7,13 +7,14 @@
 //!                                                                       successors fall sick: the pool backs off
 //! ```
 //!
-//! `super::drift` has how a node is replaced once it is chosen.
+//! `super::drift` has how a node is replaced once it is chosen, `reboot` how its instance is rebooted instead.
 
 mod brake;
 mod diagnosis;
 mod legacy;
 mod mark;
 mod pace;
+mod reboot;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -22,6 +23,8 @@ use self::diagnosis::{Diagnosis, first_due};
 pub(super) use self::legacy::repair_by_force;
 pub use self::mark::RepairMark;
 pub(super) use self::pace::Repairs;
+pub(super) use self::reboot::go_on_with_reboots;
+pub use self::reboot::{RebootEnd, RebootOrder, RebootStep, on_claim, on_node};
 use super::cause::DisruptionCause;
 use super::drift::{moves_any, together};
 use super::emptiness::PoolNodeTotals;
@@ -30,7 +33,7 @@ use super::machines::NodeAndClaim;
 use super::pools::{DisruptionPool, Observing};
 use super::{RemovalReason, allowed, blocked};
 use crate::clock::signed;
-use crate::cluster_state::{NominationTarget, PodEntry};
+use crate::cluster_state::{NominationTarget, PodEntry, RebootState, RepairAction};
 
 /// A node that is unwell for too long, and stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,8 +142,9 @@ impl<'a> Look<'a> {
         let mut due = Vec::new();
         for machine in sick {
             let unwell = &machine.node.unwell;
-            let Some(diagnosis) = Diagnosis::from_conditions(unwell, self.now) else {
-                self.look_again(first_due(unwell));
+            let rebooted = machine.claim.reboot.and_then(RebootState::succeeded);
+            let Some(diagnosis) = Diagnosis::from_conditions(unwell, rebooted, self.now) else {
+                self.look_again(first_due(unwell, rebooted));
                 continue;
             };
             match find_veto(machine) {
@@ -207,6 +211,12 @@ impl<'a> Look<'a> {
         }
         let cause = one.cause(self.claims_grace(machine));
         let disrupted = disrupted(machine);
+        let gate = self.memory.drift.gates.reboot_for_repair && one.diagnosis.action == RepairAction::Reboot;
+        if gate && reboot::may_help(machine, self.now) {
+            self.memory.repairs.note_begun(pool, &disrupted, self.now);
+            reboot::request(self, disrupted, one.diagnosis.condition);
+            return true;
+        }
         if !moves_any(machine) {
             self.memory.repairs.note_begun(pool, &disrupted, self.now);
             self.go(cause, disrupted);
@@ -242,7 +252,7 @@ impl<'a> Look<'a> {
 
     /// The reason that a node which is being repaired needs no repair any more.
     pub(super) fn needs_no_repair(&self, machine: &NodeAndClaim<'a>) -> Option<String> {
-        let well = Diagnosis::from_conditions(&machine.node.unwell, self.now).is_none();
+        let well = Diagnosis::from_conditions(&machine.node.unwell, None, self.now).is_none();
         find_veto(machine).or_else(|| well.then(|| "it is healthy again".to_owned()))
     }
 

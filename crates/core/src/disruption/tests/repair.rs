@@ -9,8 +9,13 @@ use crate::disruption::drift::Gates;
 use crate::disruption::repair::HeldRepair;
 
 const MINUTE: f64 = 60.0;
-pub(super) const REPAIRING: Gates =
-    Gates { node_repair: true, legacy_repair: false, reserved_capacity: true, drift_off: false };
+pub(super) const REPAIRING: Gates = Gates {
+    node_repair: true,
+    legacy_repair: false,
+    reboot_for_repair: false,
+    reserved_capacity: true,
+    drift_off: false,
+};
 
 /// A pool whose nodes report conditions, and the first look at it.
 struct Ward {
