@@ -115,6 +115,8 @@ pub struct Settings {
     pub moves_rollout: bool,
     /// `DISABLE_DRY_RUN`.
     pub disable_dry_run: bool,
+    /// `OPEN_RESERVATIONS`: true if EC2NodeClasses that select no capacity reservations use the open ones.
+    pub open_reservations: bool,
     /// `ISOLATED_VPC`.
     pub isolated_vpc: bool,
     /// `DEFAULT_INSTANCE_PROFILE`; empty where none is given.
@@ -209,6 +211,7 @@ impl Default for Settings {
             churn: Churn::default(),
             moves_rollout: false,
             disable_dry_run: false,
+            open_reservations: false,
             isolated_vpc: false,
             default_instance_profile: String::new(),
             eks_control_plane: false,

@@ -136,6 +136,8 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok((own.interruption_queue, own.interruption_queue_region) = (queue(text)?, queue_region(text).to_owned()))),
     row(Aws, "ISOLATED_VPC", BOOL, "false", "true: the VPC cannot reach the pricing API, so on-demand prices are those that ship with the binary",
         |own, text| Ok(own.isolated_vpc = boolean(text)?)),
+    row(Aws, "OPEN_RESERVATIONS", BOOL, "false", "true: EC2NodeClasses without capacityReservationSelectorTerms use the open capacity reservations of their zones, in NodePools that allow capacity type reserved; false: they use none, and no launch takes of one by chance",
+        |own, text| Ok(own.open_reservations = boolean(text)?)),
     row(Aws, "REBALANCE", "WAY", "event", "event: a rebalance recommendation of EC2 only emits an event; replace: the node is replaced as well, with new places for its pods first, within ten minutes at most",
         |own, text| Ok(own.rebalance = rebalance(text)?)),
     row(Aws, "RESERVED_ENIS", "COUNT", "0", "Network interfaces of each node that pods cannot use",

@@ -295,3 +295,17 @@ fn a_later_leader_awaits_the_successor_of_an_ended_node() {
     assert_eq!(in_reservations(&played), BTreeMap::from([("cr-1", 3)]));
     assert!(least_ready(&played, 5.0 * MINUTE) >= 2, "one pod is down at a time");
 }
+
+#[test]
+fn open_reservations_are_used_by_the_setting_and_no_further() {
+    let open = reservations(&[("cr-1", "a", 2)]).replace("count: 2", "count: 2, open: true");
+    let workload = workload(3, "reserved, on-demand", false);
+    for (setting, wanted) in [(true, BTreeMap::from([("", 1), ("cr-1", 2)])), (false, BTreeMap::from([("", 3)]))] {
+        let name = format!("reserved-open-{setting}");
+        let scenario = format!("{open}settings: {{OPEN_RESERVATIONS: '{setting}'}}\nuntil: 10m\n");
+        let played = play_over(&name, &workload, &scenario);
+        played.came_out_well();
+        never_refused(&played);
+        assert_eq!(in_reservations(&played), wanted, "{name}");
+    }
+}

@@ -61,6 +61,8 @@ pub const INSTANCE_PROFILE_READY: &str = "InstanceProfileReady";
 /// EC2NodeClass.
 pub const CAPACITY_RESERVATIONS_READY: &str = "CapacityReservationsReady";
 
+/// Reason of [`CAPACITY_RESERVATIONS_READY`] where EC2 does not let us ask for open reservations, which are not used then.
+pub const OPEN_RESERVATIONS_UNKNOWN: &str = "OpenReservationsUnknown";
 /// EC2NodeClass; True if the class selects no placement group.
 pub const PLACEMENT_GROUP_READY: &str = "PlacementGroupReady";
 

@@ -159,6 +159,7 @@ maxLaunchesPerHour: MAX_LAUNCHES_PER_HOUR
 maxOptionPrice: MAX_OPTION_PRICE
 maxPriceRise: MAX_PRICE_RISE
 minValuesPolicy: MIN_VALUES_POLICY
+openReservations: OPEN_RESERVATIONS
 packingComparisonInterval: PACKING_COMPARISON_INTERVAL
 packingPolicy: PACKING_POLICY
 preferencePolicy: PREFERENCE_POLICY
