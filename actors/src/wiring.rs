@@ -297,6 +297,7 @@ impl TermParts<'_> {
             terminator: terminator.clone().into(),
             recorder: self.warm.recorder.clone().into(),
             launcher: launcher.clone().into(),
+            cloud: self.cloud("disruptor"),
             calls: self.calls("disruptor"),
         }
     }

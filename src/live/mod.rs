@@ -171,6 +171,7 @@ impl LiveCluster {
             reserved_capacity: self.settings.reserved_capacity(),
             drift_off: !self.settings.drift(),
             legacy_repair: self.settings.churn.legacy_node_repair,
+            reboot_for_repair: self.settings.reboot_for_repair(),
             static_capacity: self.settings.static_capacity(),
             terminate_first_drift: self.settings.terminate_first_drift(),
             terminate_first_repair: self.settings.terminate_first_repair(),

@@ -162,8 +162,7 @@ fn a_gate_that_is_not_implemented_is_said() {
         let said = told("FEATURE_GATES", &format!("{gate}=true"));
         assert!(said.len() == 1 && said[0].contains(gate), "{said:?}");
     }
-    let there =
-        "Drift=true,ReservedCapacity=true,NodeRepair=true,SpotToSpotConsolidation=true,ManyToManyConsolidation=true";
+    let there = "Drift=true,ReservedCapacity=true,NodeRepair=true,RebootForRepair=true,SpotToSpotConsolidation=true,ManyToManyConsolidation=true";
     assert_eq!(told("FEATURE_GATES", there), [""; 0]);
     let of_static_pools = "StaticCapacity=true,TerminateFirstDrift=true,TerminateFirstRepair=true";
     assert_eq!(told("FEATURE_GATES", of_static_pools), [""; 0]);

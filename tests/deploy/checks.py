@@ -95,7 +95,7 @@ class Request:
 
     def resource_tags(self, upstream):
         """Tags of what the request is about, by id, and what else only the region knows; before it is carried out."""
-        if self.name() in ("ec2.TerminateInstances", "ec2.CreateTags"):
+        if self.name() in ("ec2.TerminateInstances", "ec2.RebootInstances", "ec2.CreateTags"):
             ids = listed(self.fields.get("InstanceId") or self.fields.get("ResourceId"))
             there = client("ec2", upstream).describe_instances(Filters=[{"Name": "instance-id", "Values": ids}])
             instances = [one for all_of in there["Reservations"] for one in all_of["Instances"]]
@@ -136,6 +136,10 @@ class Request:
     def of_ec2_TerminateInstances(self, before):
         ids = listed(self.fields["InstanceId"])
         return [("ec2:TerminateInstances", arn("ec2", f"instance/{one}"), own(before[one])) for one in ids if one in before]
+
+    def of_ec2_RebootInstances(self, before):
+        ids = listed(self.fields["InstanceId"])
+        return [("ec2:RebootInstances", arn("ec2", f"instance/{one}"), own(before[one])) for one in ids if one in before]
 
     def of_ec2_CreateTags(self, before):
         new = asked_for(tags_of(self.fields["Tag"]))

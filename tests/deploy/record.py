@@ -39,6 +39,7 @@ BY_HAND = {
     "ec2.CreateFleet": "into a capacity reservation and a placement group: the sandbox's account has none",
     "ec2.DescribePlacementGroups": "asked for a class that selects a placement group: the sandbox's account has none",
     "ec2.CreateTags": "asked for by the registrar, ten seconds at most after a node has registered",
+    "ec2.RebootInstances": "asked for with the gate RebootForRepair, for a node that has been unhealthy for ten minutes",
     "ec2.DescribeInstanceStatus": "asked for every minute, first a minute after a leader began",
     "iam.ListInstanceProfiles": "asked for by the janitor every half hour",
 }
@@ -180,6 +181,8 @@ def by_hand(api, proxy):
     checks.client("ec2", proxy).describe_instance_status(Filters=impaired)
     checks.client("ec2", proxy).describe_placement_groups(Filters=[{"Name": "group-name", "Values": ["rack"]}])
     checks.client("iam", proxy).list_instance_profiles(PathPrefix=f"/karpenter/{REGION}/{CLUSTER}/")
+    reboot = checks.Request("ec2", "RebootInstances", REGION, {"InstanceId": {"1": instance}})
+    Recorder.seen.append((reboot, reboot.resource_tags(Recorder.upstream)))
     reserved_launch(proxy)
 
 

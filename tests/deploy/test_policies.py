@@ -257,6 +257,7 @@ class Refused(unittest.TestCase):
         for gone in (*itertools.combinations(needed, 1), needed):
             tags = {key: value for key, value in OWNED.items() if key not in gone}
             self.refused("ec2:TerminateInstances", INSTANCE, resource_tags(tags))
+            self.refused("ec2:RebootInstances", INSTANCE, resource_tags(tags))
         self.refused("ec2:TerminateInstances", INSTANCE, {})
         self.refused("ec2:TerminateInstances", INSTANCE, resource_tags({"Name": "somebody's database"}), AdoptKarpenterInstances="true")
 

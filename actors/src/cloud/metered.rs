@@ -193,6 +193,7 @@ impl CloudInstances for MeteredCloud {
 
     changing! {
         terminate_all "Delete" (found: &'a [Instance]) -> BTreeMap<String, CloudError>;
+        reboot "RebootInstances" (found: &'a Instance) -> ();
         tag "CreateTags" (id: &'a str, tags: &'a BTreeMap<String, String>) -> ();
     }
 }
@@ -318,6 +319,7 @@ mod tests {
             instances_with_token(token: &'a str) -> Vec<Instance>;
             instances_of(ids: &'a [String]) -> FoundInstances;
             terminate_all(found: &'a [Instance]) -> BTreeMap<String, CloudError>;
+            reboot(found: &'a Instance) -> ();
             tag(id: &'a str, tags: &'a BTreeMap<String, String>) -> ();
             instance_troubles() -> Vec<Trouble>;
         }
@@ -359,6 +361,7 @@ mod tests {
             async { cloud.terminate_all(&[]).await.is_ok() },
             async { cloud.remove_made(&made).await.is_ok() },
             async { cloud.tag("i-1", &tags).await.is_ok() },
+            async { cloud.reboot(&Instance::default()).await.is_ok() },
             async { cloud.receive("queue").await.is_ok() },
             async { cloud.delete_messages("queue", &ids).await.is_ok() },
         );

@@ -35,6 +35,7 @@ pub(super) fn gates(settings: &Settings) -> Gates {
     Gates {
         node_repair: settings.node_repair(),
         legacy_repair: settings.churn.legacy_node_repair,
+        reboot_for_repair: settings.reboot_for_repair(),
         reserved_capacity: settings.reserved_capacity(),
         static_capacity: settings.static_capacity(),
         terminate_first_drift: settings.terminate_first_drift(),
@@ -50,7 +51,9 @@ pub(super) fn writes(orders: Orders, snapshot: &Snapshot) -> Vec<Write> {
     let repairs = orders.repairs.into_iter();
     let repairs = repairs.filter_map(|mark| Some(Write::Repair { claim: claim(&mark.disrupted.claim)?, mark }));
     let stamps = stamps.filter_map(|stamp| Some(Write::Stamp { claim: claim(&stamp.claim)?, stamp }));
-    marks.chain(stamps).chain(repairs).collect()
+    let notes = orders.notes.into_iter();
+    let notes = notes.filter_map(|note| Some(Write::Note { pool: snapshot.pools.get(&note.pool)?.clone(), note }));
+    marks.chain(stamps).chain(repairs).chain(notes).collect()
 }
 
 /// True for a write that is decided once and not anew at each look.

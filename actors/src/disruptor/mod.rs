@@ -8,6 +8,7 @@
 mod commands;
 mod consolidation;
 mod drift;
+mod reboot;
 mod report;
 mod succession;
 mod unused;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
+use dovetail_cloud::CloudInstances;
 use dovetail_core::Offering;
 use dovetail_core::cluster_state::{Moment, Snapshot};
 use dovetail_core::disruption::{self, DisruptionDecision, Memory, OffersByClass, Removal};
@@ -25,6 +27,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use self::consolidation::ConsolidationState;
+use self::reboot::Reboots;
 use self::writes::Write;
 use crate::context::env::Env;
 use crate::context::refusals::Refusals;
@@ -55,6 +58,8 @@ pub struct DisruptorLinks {
     /// For claims that are to go.
     pub terminator: ToTerminator,
     pub recorder: ToRecorder,
+    /// For reboots.
+    pub cloud: Arc<dyn CloudInstances>,
     /// For the API server.
     pub calls: Calls,
 }
@@ -79,6 +84,7 @@ pub struct Disruptor {
     /// Objects that are being written.
     busy: BTreeSet<String>,
     refused: Refusals,
+    reboots: Reboots,
     looks: u64,
     /// Claims, by uid, whose removal has been ordered and told: one that does not come to pass is ordered again.
     ordered: BTreeSet<String>,
@@ -112,6 +118,7 @@ impl Disruptor {
             queue: VecDeque::new(),
             busy: BTreeSet::new(),
             refused: Refusals::default(),
+            reboots: Reboots::default(),
             looks: 0,
             ordered: BTreeSet::new(),
             succeeded: BTreeSet::new(),
@@ -241,6 +248,7 @@ impl Disruptor {
         self.queue.extend(unused::writes(snapshot));
         self.queue.extend(decision.ttl.into_iter().map(Write::Ttl));
         self.queue.extend(decision.untaint.into_iter().map(|(node, uid)| Write::Untaint { node, uid }));
+        self.reboot(&decision.drift.reboots, snapshot, ctx);
         self.queue.extend(succession::writes(&decision.successions, snapshot));
         self.queue.extend(drift::writes(decision.drift, snapshot));
         self.queue.extend(decision.marks.into_iter().filter_map(|mark| {

@@ -9,9 +9,9 @@ use dovetail_api::names::taints;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::disruption::commands::HeldClaim;
 use dovetail_core::disruption::drift::{DriftMark, HashStamp};
-use dovetail_core::disruption::repair::RepairMark;
+use dovetail_core::disruption::repair::{RebootOrder, RepairMark};
 use dovetail_core::disruption::succession::SuccessionMark;
-use dovetail_core::disruption::{PoolUsage, StatusMark, TtlMark};
+use dovetail_core::disruption::{PoolNote, PoolUsage, StatusMark, TtlMark};
 use dovetail_core::lifecycle::claim::to_quantities;
 use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
@@ -19,7 +19,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::DisruptorLinks;
+use super::{DisruptorLinks, reboot};
 use crate::kube::calls::CallError;
 use crate::kube::claims::NodeClaimApi;
 use crate::kube::node_classes::NodeClassApi;
@@ -68,6 +68,12 @@ pub(super) enum Write {
         /// Condition to set, or to take off.
         mark: SuccessionMark,
     },
+    /// A step of a reboot, on the claim or its Node.
+    Reboot {
+        /// The claim as it stands.
+        claim: Arc<NodeClaim>,
+        order: RebootOrder,
+    },
     /// A claim's hashes.
     Stamp {
         /// The claim as it stands.
@@ -89,6 +95,12 @@ pub(super) enum Write {
         /// New value of the annotation.
         text: String,
     },
+    /// Writes or takes off an annotation of a pool for the next leader.
+    Note {
+        /// The pool as it stands.
+        pool: Arc<NodePool>,
+        note: PoolNote,
+    },
     /// Writes the allocatable resources that a class's nodes really have.
     Observed {
         /// The class as it stands.
@@ -108,9 +120,11 @@ impl Write {
             Self::Drift { .. } => "writing the drift of",
             Self::Repair { .. } => "writing the repair of",
             Self::Succession { .. } => "writing the succession of",
+            Self::Reboot { .. } => "writing the reboot of",
             Self::Stamp { .. } => "writing the hashes of",
             Self::Usage { .. } => "writing the resources of",
             Self::Unused { .. } => "writing the unused launches of",
+            Self::Note { note: PoolNote { key, .. }, .. } => return format!("writing {key} of {}", self.object()),
             Self::Observed { .. } => "writing the observed allocatable of",
         };
         format!("{what} {}", self.object())
@@ -122,9 +136,12 @@ impl Write {
             Self::Mark { mark, .. } => format!("nodeclaim/{}", mark.claim),
             Self::Drift { mark, .. } => format!("nodeclaim/{}", mark.claim),
             Self::Repair { mark, .. } => format!("nodeclaim/{}", mark.disrupted.claim),
+            Self::Reboot { order, .. } => format!("nodeclaim/{}", order.disrupted.claim),
             Self::Succession { mark, .. } => format!("nodeclaim/{}", mark.disrupted.claim),
             Self::Stamp { stamp, .. } => format!("nodeclaim/{}", stamp.claim),
-            Self::Usage { pool, .. } | Self::Unused { pool, .. } => format!("nodepool/{}", pool.name_any()),
+            Self::Usage { pool, .. } | Self::Unused { pool, .. } | Self::Note { pool, .. } => {
+                format!("nodepool/{}", pool.name_any())
+            }
             Self::Observed { class, .. } => format!("nodeclass/{}", class.name_any()),
         }
     }
@@ -167,6 +184,7 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) -
                 .await;
             written.map(|claim| Wrote::Claim(Arc::new(claim)))
         }
+        Write::Reboot { claim, order } => return reboot::write_step(&links, &claim, &order, now).await,
         Write::Stamp { claim, stamp } => {
             // A refused write is tried again ever later (`dovetail_core::disruption::drift`).
             let written = NodeClaimApi::new(links.calls.clone())
@@ -183,6 +201,11 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) -
             let api = LenientApi::<NodePool>::all(links.calls.client.clone());
             let patch = json!({"metadata": {"uid": pool.uid(), "annotations": {UNUSED_LAUNCHES: text}}});
             links.calls.merge(&api, &pool.name_any(), patch).await.map(|pool| Wrote::Pool(Box::new(pool)))
+        }
+        Write::Note { pool, note } => {
+            let api = LenientApi::<NodePool>::all(links.calls.client.clone());
+            let patch = json!({"metadata": {"uid": pool.uid(), "annotations": {note.key: note.text}}});
+            links.calls.merge(&api, &note.pool, patch).await.map(|pool| Wrote::Pool(Box::new(pool)))
         }
         Write::Observed { class, text } => {
             let api = NodeClassApi::new(&links.calls);

@@ -9,10 +9,11 @@ use super::table::{TABLE, Topic};
 /// Gates of `FEATURE_GATES` that are known and do nothing yet.
 const GATES_TO_COME: [&str; 2] = ["CapacityBuffer", "NodeOverlay"];
 /// Gates that have an effect.
-const GATES_THERE: [&str; 8] = [
+const GATES_THERE: [&str; 9] = [
     super::DRIFT,
     super::MANY_TO_MANY,
     super::NODE_REPAIR,
+    super::REBOOT_FOR_REPAIR,
     super::RESERVED_CAPACITY,
     super::SPOT_TO_SPOT,
     super::STATIC_CAPACITY,

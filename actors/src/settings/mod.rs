@@ -121,6 +121,8 @@ pub struct Settings {
     pub moves_rollout: bool,
     /// `DISABLE_DRY_RUN`.
     pub disable_dry_run: bool,
+    /// `OPEN_RESERVATIONS`: true if EC2NodeClasses that select no capacity reservations use the open ones.
+    pub open_reservations: bool,
     /// `ISOLATED_VPC`.
     pub isolated_vpc: bool,
     /// `DEFAULT_INSTANCE_PROFILE`; empty where none is given.
@@ -213,6 +215,7 @@ impl Default for Settings {
             churn: Churn::default(),
             moves_rollout: false,
             disable_dry_run: false,
+            open_reservations: false,
             isolated_vpc: false,
             default_instance_profile: String::new(),
             eks_control_plane: false,
@@ -246,6 +249,8 @@ const STATIC_CAPACITY: &str = "StaticCapacity";
 const TERMINATE_FIRST_DRIFT: &str = "TerminateFirstDrift";
 const TERMINATE_FIRST_REPAIR: &str = "TerminateFirstRepair";
 
+/// The gate by which unhealthy nodes are rebooted where a restart may mend them.
+const REBOOT_FOR_REPAIR: &str = "RebootForRepair";
 /// The gate by which spot nodes are replaced by cheaper spot nodes.
 const SPOT_TO_SPOT: &str = "SpotToSpotConsolidation";
 /// The gate by which nodes are replaced by several. Karpenter has none of this name.
@@ -367,6 +372,11 @@ impl Settings {
     /// True if an unwell node of a static pool at its limit goes before its successor.
     pub fn terminate_first_repair(&self) -> bool {
         self.gates.contains(TERMINATE_FIRST_REPAIR)
+    }
+
+    /// True if unhealthy nodes are rebooted where a restart may mend them.
+    pub fn reboot_for_repair(&self) -> bool {
+        self.gates.contains(REBOOT_FOR_REPAIR)
     }
 
     /// True if the gate `SpotToSpotConsolidation` is open.

@@ -368,6 +368,12 @@ log_events! {
     UnpinnedImage "unpinned_image" Warn { node_class: String, selector: String, image: String } => format!("nodes of node class {node_class} drift as {selector} now finds image {image}: unsafe in production");
     /// A node is unhealthy for too long and is not repaired now, as others are or have been too.
     NodeRepairBlocked "node_repair_blocked" Warn { node: String, why: String } => format!("node {node} is not repaired: {why}");
+    /// A node is drained and rebooted as a repair.
+    NodeRebooting "node_rebooting" Info { node: String, node_claim: String, condition: String } => format!("node {node} is drained and rebooted, for its condition {condition}");
+    /// A reboot has come to its end.
+    NodeRebooted "node_rebooted" Info { node: String, node_claim: String, outcome: String } => format!("the reboot of node {node} is over: {outcome}");
+    /// A reboot has failed, or EC2 cannot be asked for one.
+    NodeRebootFailed "node_reboot_failed" Warn { node: String, node_claim: String, why: String } => format!("the reboot of node {node} has failed: {why}");
     /// The catalogue of the region has been read.
     CatalogueRead "catalogue_read" Debug { instance_types: usize, offerings: usize } => format!("read {instance_types} instance types with {offerings} offerings");
     /// The conversion webhook answers with another certificate from now on.

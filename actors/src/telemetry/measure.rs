@@ -52,6 +52,8 @@ pub enum Measure<'a> {
     LaunchRefused { zone: &'a str, zone_id: &'a str, capacity_type: &'a str, reason: &'a str },
     /// A node is not used by the pods that it was launched for.
     NodeUnused { pool: &'a str, reason: &'static str },
+    /// A node's reboot has come to an end.
+    NodeRebooted { pool: &'a str, outcome: &'static str },
     /// The queue has given a message.
     MessageReceived { kind: &'a str, waited: Option<f64> },
     /// The status checks have found an instance unhealthy.

@@ -485,6 +485,10 @@ impl CloudInstances for FakeCloud {
         ready(failed)
     }
 
+    fn reboot<'a>(&'a self, _: &'a Instance) -> CloudFuture<'a, ()> {
+        ready(())
+    }
+
     fn tag<'a>(&'a self, _: &'a str, _: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
         ready(())
     }

@@ -295,6 +295,10 @@ impl CloudInstances for RegionCloud {
         })
     }
 
+    fn reboot<'a>(&'a self, found: &'a Instance) -> CloudFuture<'a, ()> {
+        self.later(move |region| region.reboot(&found.id).map_err(|_| not_there("RebootInstances", &found.id)))
+    }
+
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
         self.later(move |region| region.tag(id, tags).map_err(|_| not_there("CreateTags", id)))
     }

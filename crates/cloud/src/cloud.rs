@@ -113,6 +113,10 @@ pub trait CloudInstances: CloudIdentity {
     /// on may be over. One that is gone already is no error, one that no tag shows to be this cluster's is left alone. Answers what failed, by id.
     fn terminate_all<'a>(&'a self, found: &'a [Instance]) -> CloudFuture<'a, BTreeMap<String, CloudError>>;
 
+    /// Reboots an instance that it has just been asked for (RebootInstances). One that no tag shows to be this cluster's, or whose
+    /// end has begun, is left alone: an error.
+    fn reboot<'a>(&'a self, found: &'a Instance) -> CloudFuture<'a, ()>;
+
     /// Puts tags on an instance.
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()>;
 

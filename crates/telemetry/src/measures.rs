@@ -50,6 +50,7 @@ pub fn record_measure(metrics: &Metrics, measure: &Measure<'_>) {
         | Measure::InstanceTerminated { .. }
         | Measure::ClaimEnded { .. }
         | Measure::DisruptionDecidedInPool { .. }
+        | Measure::NodeRebooted { .. }
         | Measure::NodeUnused { .. } => of_node(metrics, measure),
     }
 }
@@ -120,6 +121,7 @@ fn of_node(metrics: &Metrics, measure: &Measure<'_>) {
         Measure::DisruptionDecidedInPool { pool, decision, reason, consolidation_type } => {
             count(Id::DecisionsByPool, &[pool, decision, reason, consolidation_type]);
         }
+        Measure::NodeRebooted { pool, outcome } => count(Id::NodeReboots, &[pool, outcome]),
         Measure::NodeUnused { pool, reason } => count(Id::NodesUnused, &[pool, reason]),
         // `record_measure` records all others.
         _ => {}

@@ -81,6 +81,7 @@ metrics! {
     NodeTermination "karpenter_nodes_termination_duration_seconds" Summary, ["nodepool"], "From a Node's deletion until it was gone";
     NodeLifetime "karpenter_nodes_lifetime_duration_seconds" Histogram(LIVES), ["nodepool"], "From a Node's creation until it was gone";
     ClaimsUnhealthy "karpenter_nodeclaims_unhealthy_disrupted" Counter, ["condition", "nodepool", "capacity_type", "image_id"], "NodeClaims removed as their Node was unhealthy for too long";
+    NodeReboots "dovetail_node_reboots" Counter, ["nodepool", "outcome"], "Reboots of nodes as repairs that have come to an end, by outcome";
     NodesUnused "dovetail_nodes_unused" Counter, ["nodepool", "reason"], "Nodes that got none of the pods for which they were launched, by reason";
     PodsStartup "karpenter_pods_startup_duration_seconds" Summary, [], "From a pod's creation until it was ready";
     PodsBound "karpenter_pods_bound_duration_seconds" Histogram(DURATIONS), [], "From a pod's creation until it was bound, of pods that waited for a node";

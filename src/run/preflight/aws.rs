@@ -84,6 +84,7 @@ pub async fn reach(
             service_cidr: facts.service_cidr.clone(),
             kubernetes_version: (!settings.eks_control_plane).then(|| facts.version.clone()),
             reserved_capacity: settings.reserved_capacity(),
+            open_reservations: settings.open_reservations,
             isolated_vpc: settings.isolated_vpc,
             dry_runs: !settings.disable_dry_run,
             limits: settings.scale.ec2_limits.clone(),

@@ -244,3 +244,68 @@ fn instance_that_somebody_else_takes_is_told_and_nobody_follows() {
     assert_eq!(in_reservations(&back), BTreeMap::from([("cr-1", 2)]));
     assert_eq!(least_ready(&back, 5.0 * MINUTE), 1);
 }
+
+/// The same with NodeRepair, and nodes whose storage is not ready from the fifth minute on.
+fn ailing(name: &str, manifests: &str, scenario: &str, sick: u32) -> Played {
+    let steps = format!("steps:\n  - {{at: 5m, unwell: {{condition: StorageReady, count: {sick}}}}}\n");
+    play_over(name, manifests, &format!("featureGates: {{NodeRepair: true}}\n{scenario}{steps}until: 2h\n"))
+}
+
+#[test]
+fn sick_nodes_give_up_own_slots_where_nothing_can_be_added() {
+    for (count, sick) in [(1_u32, 1_u32), (5, 1), (6, 2)] {
+        let workload = with_budget(&workload(count, "reserved", true), 1);
+        let name = format!("reserved-sick-{count}");
+        let played = ailing(&name, &workload, &reservations(&[("cr-1", "a", count)]), sick);
+        played.came_out_well();
+        let (all, gone) = (usize::try_from(count).unwrap(), usize::try_from(sick).unwrap());
+        assert_eq!(in_reservations(&played), BTreeMap::from([("cr-1", all)]), "{name}");
+        assert_eq!((played.number("launched"), played.removed().len()), (u64::from(count + sick), gone), "{name}");
+        assert_eq!(played.log_events("terminating_first").len(), gone, "{name}");
+        assert!(least_ready(&played, 5.0 * MINUTE) >= all - 1, "{name}: one pod is down at a time");
+    }
+}
+
+#[test]
+fn a_sick_node_with_another_place_is_replaced_first() {
+    let workload = workload(2, "reserved, on-demand", true);
+    let played = ailing("reserved-sick-both", &workload, &reservations(&[("cr-1", "a", 2)]), 1);
+    played.came_out_well();
+    assert!(played.log_events("terminating_first").is_empty());
+    let removed: Vec<f64> = played.removed().into_values().collect();
+    assert_eq!(removed.len(), 1, "{removed:?}");
+    let stood = played.times("initialized").into_iter().filter(|at| *at <= removed[0]).count();
+    assert_eq!(stood, 3, "its successor stood first");
+}
+
+#[test]
+fn a_later_leader_awaits_the_successor_of_an_ended_node() {
+    let before = workload(3, "reserved", true);
+    write("reserved-own-killed/after.yaml", &relabelled(&before));
+    // Nodes go one after the other from five and a half minutes on; a leader is killed again and again meanwhile.
+    let kills: String =
+        (0..8).map(|n| format!("  - {{at: {}s, kill: {{replica: leader, for: 20s}}}}\n", 336 + 23 * n)).collect();
+    let scenario = format!(
+        "replicas: 3\n{}steps:\n  - {{at: 5m, apply: [after.yaml]}}\n{kills}until: 2h\n",
+        reservations(&[("cr-1", "a", 3)])
+    );
+    let played = play_over("reserved-own-killed", &before, &scenario);
+    played.came_out_well();
+    all_of_release_two(&played);
+    assert_eq!(in_reservations(&played), BTreeMap::from([("cr-1", 3)]));
+    assert!(least_ready(&played, 5.0 * MINUTE) >= 2, "one pod is down at a time");
+}
+
+#[test]
+fn open_reservations_are_used_by_the_setting_and_no_further() {
+    let open = reservations(&[("cr-1", "a", 2)]).replace("count: 2", "count: 2, open: true");
+    let workload = workload(3, "reserved, on-demand", false);
+    for (setting, wanted) in [(true, BTreeMap::from([("", 1), ("cr-1", 2)])), (false, BTreeMap::from([("", 3)]))] {
+        let name = format!("reserved-open-{setting}");
+        let scenario = format!("{open}settings: {{OPEN_RESERVATIONS: '{setting}'}}\nuntil: 10m\n");
+        let played = play_over(&name, &workload, &scenario);
+        played.came_out_well();
+        never_refused(&played);
+        assert_eq!(in_reservations(&played), wanted, "{name}");
+    }
+}

@@ -149,3 +149,64 @@ fn legacy_repair_removes_both_at_once_without_successors() {
     let stood = run.times("initialized").into_iter().filter(|t| *t <= removals[0]).count();
     assert_eq!(stood, 10);
 }
+
+/// The same with the gate RebootForRepair.
+fn rebooting(steps: &[&str], until: &str) -> String {
+    scenario(steps, until).replace("{NodeRepair: true}", "{NodeRepair: true, RebootForRepair: true}")
+}
+
+const HUNG: &str = "at: 5m, unwell: {condition: AcceleratedHardwareReady, reason: NvidiaXID119Error, count: 1";
+
+/// Number of reboots that EC2 has made.
+fn reboots(run: &Played) -> usize {
+    run.seen("instance", &[("change", "rebooted")]).len()
+}
+
+#[test]
+fn a_node_that_a_reboot_mends_keeps_its_instance() {
+    let sick = rebooting(&[&format!("{HUNG}, untilReboot: true}}")], "60m");
+    let run = play_over("reboot-mends", &ten("[{nodes: '1'}]"), &sick);
+    run.came_out_well();
+    assert_eq!((reboots(&run), run.number("launched"), run.number("terminated")), (1, 10, 0));
+    assert_eq!(run.removals(), [0.0; 0]);
+    assert_eq!(run.report["pods"]["bound"], 10, "its pod has come back to it");
+    for (event, count) in [("node_rebooting", 1), ("node_rebooted", 1), ("node_reboot_failed", 0)] {
+        assert_eq!(run.log_events(event).len(), count, "{event}");
+    }
+    assert!(run.events_of("NodeRebooted") >= 1);
+}
+
+#[test]
+fn a_reboot_that_does_not_help_is_a_replacement() {
+    let sick = rebooting(&[&format!("{HUNG}}}")], "80m");
+    let run = play_over("reboot-in-vain", &ten("[{nodes: '1'}]"), &sick);
+    run.came_out_well();
+    assert_eq!((reboots(&run), run.number("launched"), run.number("terminated")), (1, 11, 1));
+    let (rebooted, removals) = (at(run.seen("instance", &[("change", "rebooted")])[0]), run.removals());
+    assert!(removals[0] > rebooted + 10.0 * MINUTE, "it is tolerated once more: {removals:?}");
+    run.successors_stand_first();
+}
+
+#[test]
+fn a_reboot_is_gone_on_with_by_a_later_leader() {
+    let kill = |minute: &str| format!("at: {minute}, kill: {{replica: leader, for: 20s}}");
+    let kills: Vec<String> = ["15m1s", "15m25s", "15m50s", "16m15s"].iter().map(|at| kill(at)).collect();
+    let first = format!("{HUNG}, untilReboot: true}}");
+    let steps: Vec<&str> = std::iter::once(first.as_str()).chain(kills.iter().map(String::as_str)).collect();
+    let run = play_over("reboot-killed", &ten("[{nodes: '1'}]"), &format!("replicas: 3\n{}", rebooting(&steps, "60m")));
+    run.came_out_well();
+    assert_eq!((reboots(&run), run.number("launched"), run.number("terminated")), (1, 10, 0));
+}
+
+#[test]
+fn without_the_gate_or_for_another_reason_it_is_replaced() {
+    let other = format!("{}}}", HUNG.replace("XID119", "XID79"));
+    let gateless = format!("{HUNG}, untilReboot: true}}");
+    for (name, steps) in
+        [("reboot-gateless", scenario(&[&gateless], "40m")), ("reboot-broken", rebooting(&[&other], "40m"))]
+    {
+        let run = play_over(name, &ten("[{nodes: '1'}]"), &steps);
+        run.came_out_well();
+        assert_eq!((reboots(&run), run.number("launched"), run.number("terminated")), (0, 11, 1), "{name}");
+    }
+}

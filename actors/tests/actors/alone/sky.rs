@@ -293,6 +293,10 @@ impl CloudInstances for Sky {
         }
     }
 
+    fn reboot<'a>(&'a self, found: &'a Instance) -> CloudFuture<'a, ()> {
+        self.or("reboot", found.id.clone(), ready(()))
+    }
+
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
         self.or("tag", format!("{id} {tags:?}"), ready(()))
     }

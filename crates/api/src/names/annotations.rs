@@ -70,6 +70,12 @@ pub const END_TRACEPARENT: &str = "dovetail.dev/end-traceparent";
 /// NodeClaim: why Dovetail decided to delete it, as in metrics and logs, and when (RFC 3339), separated by a space, as
 /// `expired 2026-03-02T10:17:00Z`.
 pub const END_REASON: &str = "dovetail.dev/end-reason";
+/// Node: its boot ID before it is rebooted as a repair.
+pub const REBOOT_PRE_BOOT_ID: &str = "karpenter.sh/reboot-pre-boot-id";
+/// Node: time that its pods have to leave before it is rebooted, a duration; absent without a bound.
+pub const REBOOT_GRACE: &str = "karpenter.sh/reboot-termination-grace-period";
+/// Node: time from which EC2 is asked to reboot it, as its pods have left (RFC 3339).
+pub const REBOOT_ISSUED: &str = "dovetail.dev/reboot-issued";
 /// NodeClaim: the cloud has announced the end of its instance: the kind of the announcement and the time of the end (RFC
 /// 3339), separated by a space, as `spot_interrupted 2026-03-02T10:17:00Z`.
 pub const INTERRUPTION: &str = "dovetail.dev/interruption";
@@ -79,6 +85,11 @@ pub const LAUNCHED_FOR: &str = "dovetail.dev/launched-for";
 /// NodePool: workloads that do not use their nodes, and until when no node is launched for them, JSON. Remove it to release
 /// them.
 pub const UNUSED_LAUNCHES: &str = "dovetail.dev/unused-launches";
+/// NodePool: the node that was ended before its successor is launched, as its instance of a capacity reservation is the
+/// successor's only place, JSON. It goes when the successor serves.
+pub const ENDED_FIRST: &str = "dovetail.dev/ended-first";
+/// NodePool: times and failures of its repairs by which the next leader keeps their pace, JSON.
+pub const REPAIR_PACE: &str = "dovetail.dev/repair-pace";
 /// EC2NodeClass: the observed allocatable resources of instance types that have less than was planned, JSON. Remove it to
 /// forget them.
 pub const OBSERVED_ALLOCATABLE: &str = "dovetail.dev/observed-allocatable";

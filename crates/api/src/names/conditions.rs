@@ -36,6 +36,16 @@ pub const CONSOLIDATABLE: &str = "Consolidatable";
 pub const DISRUPTION_REASON: &str = "DisruptionReason";
 /// NodeClaim: it is no longer what its pool or its class asks for.
 pub const DRIFTED: &str = "Drifted";
+/// NodeClaim: its instance is rebooted as a repair: True until that has come to an end.
+pub const REBOOTING: &str = "Rebooting";
+/// Reason of [`REBOOTING`]: its node is drained first.
+pub const REBOOT_REQUESTED: &str = "RebootRequested";
+/// Reason of [`REBOOTING`]: EC2 has been asked to reboot the instance.
+pub const REBOOT_ISSUED: &str = "RebootIssued";
+/// Reason of [`REBOOTING`]: it came back with another boot ID, and Ready.
+pub const REBOOT_SUCCEEDED: &str = "RebootSucceeded";
+/// Reason of [`REBOOTING`]: it did not come back in time.
+pub const REBOOT_FAILED: &str = "RebootFailed";
 /// NodeClaim: pods are gone.
 pub const DRAINED: &str = "Drained";
 /// NodeClaim: volumes are gone.
@@ -54,6 +64,8 @@ pub const INSTANCE_PROFILE_READY: &str = "InstanceProfileReady";
 /// EC2NodeClass.
 pub const CAPACITY_RESERVATIONS_READY: &str = "CapacityReservationsReady";
 
+/// Reason of [`CAPACITY_RESERVATIONS_READY`] where EC2 does not let us ask for open reservations, which are not used then.
+pub const OPEN_RESERVATIONS_UNKNOWN: &str = "OpenReservationsUnknown";
 /// EC2NodeClass; True if the class selects no placement group.
 pub const PLACEMENT_GROUP_READY: &str = "PlacementGroupReady";
 

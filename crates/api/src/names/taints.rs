@@ -8,6 +8,8 @@ pub const DISRUPTED: &str = "karpenter.sh/disrupted";
 pub const DISRUPTION: &str = "karpenter.sh/disruption";
 /// Key of the taint on a node that has not registered, effect NoExecute.
 pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
+/// Key of the taint on a node whose instance is rebooted as a repair, effect NoSchedule.
+pub const REBOOTING: &str = "karpenter.sh/rebooting";
 /// Set by the node controller.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// Set by the node controller.
@@ -38,6 +40,11 @@ pub fn disruption() -> Taint {
     Taint { key: DISRUPTION.into(), value: Some("disrupting".into()), effect: NO_SCHEDULE.into(), ..Taint::default() }
 }
 
+/// The taint of a node whose instance is rebooted.
+pub fn rebooting() -> Taint {
+    Taint { key: REBOOTING.into(), effect: NO_SCHEDULE.into(), ..Taint::default() }
+}
+
 /// True if a taint of that key says that its node is being disrupted, whichever version wrote it.
 pub fn is_of_disruption(key: &str) -> bool {
     key == DISRUPTED || key == DISRUPTION
@@ -56,5 +63,6 @@ pub fn is_ephemeral(key: &str, effect: &str) -> bool {
             | (UNREACHABLE, NO_SCHEDULE)
             | (UNINITIALIZED, NO_SCHEDULE)
             | (UNREGISTERED, NO_EXECUTE)
+            | (REBOOTING, NO_SCHEDULE)
     ) || key.starts_with(READINESS_PREFIX)
 }

@@ -6,15 +6,24 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::Wrong;
 use crate::names::OWN_DOMAIN;
 use crate::names::annotations::{
-    ADOPTED, ADOPTED_AS, CONVERTED_FROM, DISRUPTION, OBSERVED_ALLOCATABLE, PACKING_POLICY, TTL_SECONDS_AFTER_EMPTY,
-    UNUSED_LAUNCHES,
+    ADOPTED, ADOPTED_AS, CONVERTED_FROM, DISRUPTION, ENDED_FIRST, OBSERVED_ALLOCATABLE, PACKING_POLICY, REPAIR_PACE,
+    TTL_SECONDS_AFTER_EMPTY, UNUSED_LAUNCHES,
 };
 use crate::schema::is_near;
 use crate::v1::{EC2NodeClass, NodePool};
 
 /// Those of a NodePool.
-const OF_POOL: [&str; 7] =
-    [ADOPTED, ADOPTED_AS, CONVERTED_FROM, DISRUPTION, PACKING_POLICY, TTL_SECONDS_AFTER_EMPTY, UNUSED_LAUNCHES];
+const OF_POOL: [&str; 9] = [
+    ADOPTED,
+    ADOPTED_AS,
+    CONVERTED_FROM,
+    DISRUPTION,
+    ENDED_FIRST,
+    PACKING_POLICY,
+    REPAIR_PACE,
+    TTL_SECONDS_AFTER_EMPTY,
+    UNUSED_LAUNCHES,
+];
 /// Those of an EC2NodeClass.
 const OF_CLASS: [&str; 2] = [CONVERTED_FROM, OBSERVED_ALLOCATABLE];
 /// The values of [`PACKING_POLICY`].

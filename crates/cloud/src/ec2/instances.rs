@@ -1,4 +1,4 @@
-//! Finding, tagging and ending instances (karpenter-aws 4.6, 4.10).
+//! Finding, tagging, rebooting and ending instances (karpenter-aws 4.6, 4.10).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -157,6 +157,16 @@ impl Ec2Cloud {
             }
         }
         failed
+    }
+
+    /// Whoever asks has held the tags against a NodeClaim; what no tag shows to be this cluster's is not rebooted in any case.
+    pub(super) async fn reboot_instance(&self, found: &Instance) -> Result<(), CloudError> {
+        if found.is_terminating() || maker(&self.own_cluster(), &found.tags).is_err() {
+            let message = format!("{} is not a running instance of this cluster", found.id);
+            return Err(CloudError::Final { call: "RebootInstances", code: "NotOurs".into(), message });
+        }
+        let call = self.clients.ec2_once.reboot_instances().instance_ids(&found.id);
+        call.send().await.map(|_| ()).map_err(|e| classify("RebootInstances", Effect::Repeatable, e))
     }
 
     pub(super) async fn tag_instance(&self, id: &str, tags: &BTreeMap<String, String>) -> Result<(), CloudError> {

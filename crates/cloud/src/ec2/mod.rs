@@ -75,6 +75,8 @@ pub struct Ec2Settings {
     pub kubernetes_version: Option<String>,
     /// The gate `ReservedCapacity`: capacity reservations are used where node classes select them, and only there.
     pub reserved_capacity: bool,
+    /// True if node classes that select no capacity reservations use the open ones.
+    pub open_reservations: bool,
     /// There is no way to the Pricing API: on-demand prices are those that ship with the binary.
     pub isolated_vpc: bool,
     /// True to judge node classes by dry runs of launches, too.
@@ -287,6 +289,10 @@ impl CloudInstances for Ec2Cloud {
 
     fn terminate_all<'a>(&'a self, found: &'a [Instance]) -> CloudFuture<'a, BTreeMap<String, CloudError>> {
         self.terminate_instances(found).map(Ok).boxed()
+    }
+
+    fn reboot<'a>(&'a self, found: &'a Instance) -> CloudFuture<'a, ()> {
+        self.reboot_instance(found).boxed()
     }
 
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {

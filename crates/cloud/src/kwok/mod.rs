@@ -227,6 +227,11 @@ impl CloudInstances for KwokCloud {
         self.end_all(found).map(Ok).boxed()
     }
 
+    fn reboot<'a>(&'a self, found: &'a Instance) -> CloudFuture<'a, ()> {
+        let why = format!("kwok has no machine behind {} that restarts", found.id);
+        ready(Err(CloudError::invalid("RebootInstances", "UnsupportedOperation", why))).boxed()
+    }
+
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
         self.put_tags(id, tags).boxed()
     }

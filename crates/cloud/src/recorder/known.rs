@@ -89,7 +89,7 @@ impl KnownResources {
     pub fn about(&self, asked: &RecordedRequest) -> Option<RequestContext> {
         let mut about = RequestContext::default();
         for id in match asked.operation.as_str() {
-            "TerminateInstances" => asked.numbered("InstanceId"),
+            "TerminateInstances" | "RebootInstances" => asked.numbered("InstanceId"),
             "CreateTags" => asked.numbered("ResourceId"),
             _ => Vec::new(),
         } {

@@ -24,13 +24,19 @@ fn sandbox() -> (Region, Ec2Cloud) {
 
 /// A region like that; with the gate ReservedCapacity where it has reservations.
 pub fn sandbox_of(config: RegionConfig) -> (Region, Ec2Cloud) {
+    sandbox_with(config, |_| ())
+}
+
+/// The same with other settings.
+pub fn sandbox_with(config: RegionConfig, change: impl FnOnce(&mut Ec2Settings)) -> (Region, Ec2Cloud) {
     let clock = Arc::new(VirtualClock::new(DEFAULT_START));
     let log = EventLog::new(clock.clone());
     let reserved_capacity = !config.reservations.is_empty();
     let region = Region::new(config, clock.clone(), log, FaultsInForce::new(1));
     let client = region.http_client(Caller::replica(0, "controller"));
     let (cluster_name, cluster_uid) = ("demo".into(), "uid-1".into());
-    let settings = Ec2Settings { cluster_name, cluster_uid, reserved_capacity, ..Ec2Settings::default() };
+    let mut settings = Ec2Settings { cluster_name, cluster_uid, reserved_capacity, ..Ec2Settings::default() };
+    change(&mut settings);
     let cloud = Ec2Cloud::new(SdkParts { seed: 1, ..SdkParts::in_process(client, "us-east-1", clock) }, settings);
     (region, cloud)
 }

@@ -9,7 +9,7 @@ use dovetail_cloud::ec2::Ec2Cloud;
 use dovetail_cloud::prelude::*;
 use dovetail_sandbox::region::{AccountCapacityReservation, InstanceState, Region, RegionConfig};
 
-use crate::region::{class, request, resolved, sandbox_of};
+use crate::region::{class, request, resolved, sandbox_of, sandbox_with};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -114,4 +114,40 @@ async fn nothing_is_launched_into_a_block_that_is_about_to_end() {
     assert!(region.instance(&launched.id).unwrap().state.is_alive());
     tokio::time::sleep(HOUR / 6).await;
     assert_eq!(region.instance(&launched.id).unwrap().state, InstanceState::ShuttingDown);
+}
+
+/// The sandbox's account with an open reservation besides a targeted one, and the setting.
+fn with_open(open_reservations: bool) -> Ec2Cloud {
+    let one = |id: &str, open: bool| AccountCapacityReservation {
+        id: id.into(),
+        instance_type: "m5.large".into(),
+        zone: "us-east-1b".into(),
+        count: 1,
+        open,
+        ..AccountCapacityReservation::default()
+    };
+    let mut config = RegionConfig::new("us-east-1", "demo");
+    config.reservations = vec![
+        one("cr-0a", true),
+        one("cr-0b", false),
+        AccountCapacityReservation { block: true, ends_after: Some(30 * HOUR), ..one("cr-0c", true) },
+        AccountCapacityReservation { interruptible: true, ..one("cr-0d", true) },
+    ];
+    sandbox_with(config, |settings| settings.open_reservations = open_reservations).1
+}
+
+#[tokio::test(start_paused = true)]
+async fn open_reservations_are_used_where_the_setting_says_so() {
+    for (setting, ids, family, found) in [
+        (true, &[][..], "al2023@latest", &["cr-0a"][..]),
+        (false, &[], "al2023@latest", &[]),
+        (true, &["cr-0b"], "al2023@latest", &["cr-0b"]),
+        (true, &[], "windows2022@latest", &[]),
+    ] {
+        let mut class = selecting(ids);
+        class.spec.ami_selector_terms = crate::region::class(family).spec.ami_selector_terms;
+        let status = resolved(&with_open(setting), class).await.status.unwrap();
+        let all: Vec<&str> = status.capacity_reservations.iter().map(|one| one.id.as_str()).collect();
+        assert_eq!(all, found, "{setting} {ids:?} {family}");
+    }
 }

@@ -47,6 +47,7 @@ pub use objects::claim::{ClaimEntry, ClaimFacts};
 pub use objects::load::Load;
 pub use objects::node::NodeEntry;
 pub use objects::pod::{DoNotDisrupt, PodEntry, is_provisionable, is_unmarked};
+pub use objects::reboot::{RebootNote, RebootState};
 pub use placing::closed_pools::ClosedPool;
 pub use placing::kept_places::KeptPlace;
 pub use placing::nominations::{Nomination, NominationTarget};
@@ -61,7 +62,7 @@ pub use unreadable::{Facts, Unreadable};
 use launches::unused::Uses;
 pub use launches::unused::{NotUsed, NotUsedReason, read_launched_for};
 pub use objects::workload::{moved_as, workload_of};
-pub use unwell::{PolicySet, RepairPolicy, UnhealthyCondition};
+pub use unwell::{PolicySet, RepairAction, RepairPolicy, UnhealthyCondition};
 
 use crate::launch_limits::UnusedLaunches;
 use apply::{each, namespaced};

@@ -27,22 +27,51 @@ pub struct RepairPolicy {
     pub grace: Option<SignedDuration>,
     /// Weight in the order of repairs, 0 to 100.
     pub priority: u8,
+    pub action: RepairAction,
+}
+
+/// Remedy for an unwell Node. The later is the harsher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RepairAction {
+    /// Its instance is rebooted, with the gate RebootForRepair.
+    Reboot,
+    /// A new node takes its place.
+    Replace,
 }
 
 const TEN_MINUTES: SignedDuration = SignedDuration::from_mins(10);
 const HALF_AN_HOUR: SignedDuration = SignedDuration::from_mins(30);
 /// Reasons of accelerators that no restart mends: memory that cannot be corrected, a device that has vanished.
-const BROKEN_ACCELERATOR: &str = "DoubleBit|Uncorrectable|DeviceCountMismatch|XID(48|63|64|74|79|94|95|119|120)Error";
+const BROKEN_ACCELERATOR: &str = "DoubleBit|Uncorrectable|DeviceCountMismatch|XID(48|63|64|74|79|94)Error";
+/// Reasons of accelerators for which NVIDIA names a reset or a restart of the machine as the remedy: the first are as surely
+/// broken as the above until then.
+const HUNG_ACCELERATOR: &str = "XID(95|119|120)Error";
+const STALE_ACCELERATOR: &str = "XID(46|62|109|110|136|140|143|151|155|156|158)Error";
 
 const fn policy(condition: &'static str, priority: u8) -> RepairPolicy {
-    RepairPolicy { condition, status: "False", reasons: ".*", toleration: HALF_AN_HOUR, grace: None, priority }
+    RepairPolicy {
+        condition,
+        status: "False",
+        reasons: ".*",
+        toleration: HALF_AN_HOUR,
+        grace: None,
+        priority,
+        action: RepairAction::Replace,
+    }
+}
+
+const fn rebooted(reasons: &'static str, priority: u8) -> RepairPolicy {
+    let one = policy("AcceleratedHardwareReady", priority);
+    RepairPolicy { reasons, toleration: TEN_MINUTES, action: RepairAction::Reboot, ..one }
 }
 
 /// Policies for EC2's nodes. A kubelet that is silent cannot drain, and one that is not Ready may not be able to.
-const POLICIES: [RepairPolicy; 8] = [
+const POLICIES: [RepairPolicy; 10] = [
     RepairPolicy { status: "Unknown", grace: Some(SignedDuration::ZERO), ..policy("Ready", 80) },
     RepairPolicy { grace: Some(TEN_MINUTES), ..policy("Ready", 70) },
     RepairPolicy { reasons: BROKEN_ACCELERATOR, toleration: TEN_MINUTES, ..policy("AcceleratedHardwareReady", 90) },
+    rebooted(HUNG_ACCELERATOR, 90),
+    rebooted(STALE_ACCELERATOR, 60),
     RepairPolicy { reasons: "", toleration: TEN_MINUTES, ..policy("AcceleratedHardwareReady", 60) },
     policy("KernelReady", 50),
     policy("StorageReady", 40),
@@ -69,6 +98,8 @@ pub struct UnhealthyCondition {
     pub grace: Option<SignedDuration>,
     /// Place of the policy's priority among all priorities, 0 for the lowest.
     pub rank: u8,
+    /// Remedy, as in the policy.
+    pub action: RepairAction,
 }
 
 /// Policies that go together, with their expressions compiled.
@@ -98,6 +129,8 @@ impl PolicySet {
             if !one.reasons.is_empty() {
                 let expression = Regex::new(one.reasons).map_err(|error| format!("{named}: {error}"))?;
                 all.specific.push((*one, expression));
+            } else if one.action == RepairAction::Reboot {
+                return Err(format!("{named}: the one without an expression replaces nodes"));
             } else if all.fallback.replace(*one).is_some() {
                 return Err(format!("{named}: there is another policy without an expression"));
             }
@@ -137,6 +170,7 @@ impl PolicySet {
             until: later(since, policy.toleration),
             grace: policy.grace,
             rank: self.ranks.get(&policy.priority).copied().unwrap_or_default(),
+            action: policy.action,
         };
         matched.into_iter().map(unhealthy).collect()
     }
@@ -191,6 +225,7 @@ mod tests {
             (vec![RepairPolicy { toleration: minutes(-1), ..good }], "out of its range"),
             (vec![RepairPolicy { grace: Some(minutes(-1)), ..good }], "out of its range"),
             (vec![good, RepairPolicy { reasons: "(", ..good }], "policy for A=False"),
+            (vec![RepairPolicy { action: RepairAction::Reboot, ..good }], "replaces nodes"),
         ] {
             let error = PolicySet::new(&all).err().unwrap();
             assert!(error.contains(says), "{says}: {error}");
@@ -235,6 +270,19 @@ mod tests {
     }
 
     #[test]
+    fn reason_of_an_accelerator_decides_its_remedy() {
+        let remedy = |reason: &str| {
+            unwell(&node(&json!([{"type": "AcceleratedHardwareReady", "status": "False", "reason": reason}])))[0].action
+        };
+        for reason in ["NvidiaXID46Error", "NvidiaXID119Error", "NvidiaXID143Error"] {
+            assert_eq!(remedy(reason), RepairAction::Reboot, "{reason}");
+        }
+        for reason in ["NvidiaXID79Error", "NvidiaXID461Error", "NvidiaDoubleBitError", "DCGMError", ""] {
+            assert_eq!(remedy(reason), RepairAction::Replace, "{reason}");
+        }
+    }
+
+    #[test]
     fn reason_of_an_accelerator_decides_its_rank() {
         let rank = |reason: &str| {
             unwell(&node(&json!([{"type": "AcceleratedHardwareReady", "status": "False", "reason": reason}])))[0].rank
@@ -242,5 +290,7 @@ mod tests {
         assert!(rank("NvidiaDoubleBitError") > rank("DCGMError"));
         assert_eq!(rank("NvidiaXID79Error"), rank("NeuronHBMUncorrectableError"));
         assert_eq!(rank("NvidiaXID13Error"), rank(""));
+        assert_eq!(rank("NvidiaXID119Error"), rank("NvidiaXID79Error"));
+        assert_eq!(rank("NvidiaXID46Error"), rank(""));
     }
 }

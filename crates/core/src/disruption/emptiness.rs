@@ -27,10 +27,10 @@ pub(crate) struct PoolNodeTotals {
 }
 
 impl PoolNodeTotals {
-    /// Counts a machine (core spec 5.3): initialized, and its instance not ending; one that is not Ready or is leaving is
-    /// being disrupted.
+    /// Counts a machine (core spec 5.3): initialized or rebooted, and its instance not ending; one that is not Ready or is
+    /// leaving is being disrupted.
     pub fn count(&mut self, machine: &NodeAndClaim<'_>, deleting: bool) {
-        if machine.initialized() && !machine.claim.terminating {
+        if (machine.initialized() || machine.reboots()) && !machine.claim.terminating {
             self.nodes += 1;
             self.disrupting += usize::from(deleting || !machine.node.ready);
             self.leaving += usize::from(deleting);

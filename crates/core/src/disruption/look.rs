@@ -14,8 +14,9 @@ use super::machines::{NodeAndClaim, machines};
 use super::marks::{self, StatusMark};
 use super::memory::Memory;
 use super::own_slot::follow_ended_first;
+use super::pool_notes::{take_notes, write_notes};
 use super::pools::{DisruptionPool, Observing, pools};
-use super::repair::{Ward, repair_by_force};
+use super::repair::{Ward, go_on_with_reboots, repair_by_force};
 use super::succession::{Successions, WaitingNode, follow_successions, waiting_node};
 use super::ttl::{self, TtlMark};
 use super::{RemovalReason, expiry, repair};
@@ -139,12 +140,15 @@ pub fn decide_disruption(
         out: DisruptionDecision::default(),
         going: BTreeMap::new(),
     };
+    take_notes(&mut look);
     look.mistakes();
     let machines = machines(snapshot, now);
     follow_ended_first(&mut look);
+    go_on_with_reboots(&mut look, &machines);
     repair_by_force(&mut look, &machines);
     look.machines(&machines);
     look.expire();
+    write_notes(&mut look);
     look.finish()
 }
 
@@ -184,7 +188,7 @@ impl<'a> Look<'a> {
             let Some(view) = self.pools.get(machine.claim.pool.as_str()).cloned() else { continue };
             let asked = self.memory.is_asked(&machine.claim.uid);
             let replacing = self.memory.replacing.has(&machine.claim.uid);
-            let deleting = asked || machine.deleting || replacing;
+            let deleting = asked || machine.deleting || replacing || machine.reboots();
             let repairing = replacing && self.memory.replacing.is_repair(&machine.claim.uid);
             if let Some(waiting) = waiting_node(self, machine, &view) {
                 self.drift(machine);

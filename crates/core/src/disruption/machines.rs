@@ -8,7 +8,9 @@ use jiff::Timestamp;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::clock::at_the_latest;
-use crate::cluster_state::{ClaimFacts, Load, Moment, NodeEntry, NominationTarget, PodMoves, Snapshot, WatchedKind};
+use crate::cluster_state::{
+    ClaimFacts, Load, Moment, NodeEntry, NominationTarget, PodMoves, RebootState, Snapshot, WatchedKind,
+};
 
 #[derive(Clone, Copy, Debug)]
 pub struct NodeAndClaim<'a> {
@@ -28,6 +30,11 @@ pub struct NodeAndClaim<'a> {
 }
 
 impl NodeAndClaim<'_> {
+    /// True while its instance is rebooted as a repair.
+    pub fn reboots(&self) -> bool {
+        self.claim.reboot.is_some_and(RebootState::is_running)
+    }
+
     /// True if pods can run on it.
     pub fn initialized(&self) -> bool {
         self.claim.initialized.is_some()

@@ -8,7 +8,8 @@
 //!                                     when to look again
 //! ```
 //!
-//! Everything here is pure. The contents of a term's [`Memory`] can be lost: a successor derives them from the API.
+//! Everything here is pure. The contents of a term's [`Memory`] can be lost: a successor derives them from the API, where
+//! what cannot be derived otherwise stands as annotations of pools ([`PoolNote`]).
 
 pub(crate) mod blocked;
 mod cause;
@@ -23,6 +24,7 @@ mod memory;
 pub mod methods;
 mod misread;
 pub mod own_slot;
+mod pool_notes;
 pub(crate) mod pools;
 pub(crate) mod price;
 pub mod repair;
@@ -40,6 +42,7 @@ pub use look::{DisruptedClaim, DisruptionDecision, Exhausted, Nonsense, OffersBy
 pub use marks::StatusMark;
 pub use memory::Memory;
 pub use misread::open_outside;
+pub use pool_notes::PoolNote;
 pub use pools::Observing;
 pub use ttl::TtlMark;
 pub use usage::{PoolUsage, usage};

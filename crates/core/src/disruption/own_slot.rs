@@ -7,6 +7,8 @@
 //!                            └──► it stays                                   and no other node of the pool is ended first
 //! ```
 //!
+//! The pool's annotation `dovetail.dev/ended-first` names the node before it goes, so that a later leader knows of it too.
+//!
 //! A launch that failed never leads here: what EC2 refuses for now counts as a place. [`own_slot`] asks for a node, whatever
 //! the reason for which it is to go; [`OwnSlots`] lets one node of a pool go at a time.
 
@@ -15,6 +17,7 @@ use std::sync::Arc;
 
 use dovetail_api::names::labels::{CAPACITY_RESERVATION_ID, CAPACITY_TYPE, RESERVED};
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use super::look::{DisruptedClaim, Look, OffersByClass};
 use super::machines::NodeAndClaim;
@@ -67,9 +70,23 @@ struct Ending {
     /// Time since when an instance of the reservation is free.
     free: Option<Timestamp>,
     lost: bool,
+    /// True once its removal has been ordered.
+    ordered: bool,
 }
 
-/// Nodes that were ended first in this term, by pool: one at a time.
+/// The pool's annotation about it.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Note {
+    node: String,
+    node_uid: String,
+    claim: String,
+    claim_uid: String,
+    reservation: String,
+    since: Timestamp,
+}
+
+/// Nodes that were ended first, by pool: one at a time.
 #[derive(Clone, Debug, Default)]
 pub struct OwnSlots {
     endings: BTreeMap<String, Ending>,
@@ -126,15 +143,40 @@ fn all_fit(problem: &Problem) -> bool {
 }
 
 impl OwnSlots {
-    /// Notes that a node is ended first; true if that is new.
-    pub fn begin(&mut self, ended: &EndedFirst, now: Timestamp) -> bool {
+    /// Notes that a node is to be ended first.
+    pub fn begin(&mut self, ended: &EndedFirst, now: Timestamp) {
         let known = self.endings.get(&ended.disrupted.pool);
-        let news = known.is_none_or(|known| known.ended.disrupted.uid != ended.disrupted.uid);
-        if news {
-            let ending = Ending { ended: ended.clone(), begun: now, gone: None, free: None, lost: false };
+        if known.is_none_or(|known| known.ended.disrupted.uid != ended.disrupted.uid) {
+            let ending = Ending::new(ended.clone(), now);
             self.endings.insert(ended.disrupted.pool.clone(), ending);
         }
-        news
+    }
+
+    /// Notes that its removal is ordered; true if that is new.
+    pub fn order(&mut self, pool: &str) -> bool {
+        self.endings.get_mut(pool).is_some_and(|ending| !std::mem::replace(&mut ending.ordered, true))
+    }
+
+    /// The annotation of a pool with a node that is ended first.
+    pub fn note(&self, pool: &str) -> Option<String> {
+        let Ending { ended: EndedFirst { disrupted, reservation }, begun, .. } = self.endings.get(pool)?;
+        let DisruptedClaim { claim, uid, node, node_uid, .. } = disrupted.clone();
+        let note = Note { node, node_uid, claim, claim_uid: uid, reservation: reservation.clone(), since: *begun };
+        serde_json::to_string(&note).ok()
+    }
+
+    /// Goes on with what an earlier term has noted at a pool. A claim that is there and stays was not ended after all.
+    pub fn restore(&mut self, pool: &str, text: &str, snapshot: &Snapshot, now: Timestamp) {
+        let Ok(Note { node, node_uid, claim, claim_uid: uid, reservation, since }) = serde_json::from_str(text) else {
+            return;
+        };
+        let stays = |entry: &Arc<ClaimEntry>| entry.facts.uid == uid && !entry.facts.deleting;
+        if since > now || snapshot.claims.get(&claim).is_some_and(stays) {
+            return;
+        }
+        let disrupted = DisruptedClaim { claim, uid, pool: pool.to_owned(), node, node_uid, pods: 0 };
+        let ending = Ending { ordered: true, ..Ending::new(EndedFirst { disrupted, reservation }, since) };
+        self.endings.insert(pool.to_owned(), ending);
     }
 
     /// Notes that a node stays after all.
@@ -183,6 +225,10 @@ enum State {
 }
 
 impl Ending {
+    fn new(ended: EndedFirst, begun: Timestamp) -> Self {
+        Self { ended, begun, gone: None, free: None, lost: false, ordered: false }
+    }
+
     fn state(&mut self, snapshot: &Snapshot, offers: &OffersByClass, now: Timestamp) -> State {
         let DisruptedClaim { claim, uid, pool, .. } = &self.ended.disrupted;
         if snapshot.claims.get(claim).is_some_and(|entry| entry.facts.uid == *uid) {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use dovetail_api::names::conditions::{INITIALIZED, LAUNCHED, REGISTERED, TRUE};
+use dovetail_api::names::conditions::{INITIALIZED, LAUNCHED, REBOOTING, REGISTERED, TRUE};
 use dovetail_api::v1::{NodeClaim, condition, is_true};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
@@ -50,16 +50,19 @@ impl Timeout {
 }
 
 /// The thing that a claim whose Node is there still lacks after `limit`, in the words of its condition: a taint that stays, a
-/// resource that does not come. `None` while there is time, and for a claim that is initialized or goes.
+/// resource that does not come. `None` while there is time, and for a claim that is initialized, is rebooted or goes. After a
+/// reboot its time begins anew.
 #[must_use]
 pub fn uninitialized(claim: &NodeClaim, limit: Duration, now: Timestamp) -> Option<String> {
     let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    if claim.metadata.deletion_timestamp.is_some() || is_true(conditions, INITIALIZED) {
+    let lasting = is_true(conditions, INITIALIZED) || is_true(conditions, REBOOTING);
+    if claim.metadata.deletion_timestamp.is_some() || lasting {
         return None;
     }
     let registered = condition(conditions, REGISTERED).filter(|one| one.status == TRUE)?;
     let limit = SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX);
-    if now.duration_since(registered.last_transition_time.0) < limit {
+    let rebooted = condition(conditions, REBOOTING).map(|one| one.last_transition_time.0);
+    if now.duration_since(registered.last_transition_time.0.max(rebooted.unwrap_or(Timestamp::MIN))) < limit {
         return None;
     }
     let lacks = condition(conditions, INITIALIZED).map(|one| one.message.clone()).filter(|said| !said.is_empty());

@@ -28,7 +28,7 @@ pub mod tagging;
 use std::time::Duration;
 
 use dovetail_api::{
-    names::conditions,
+    names::{conditions, taints},
     v1::{NodeClaim, condition_status, is_true},
 };
 use jiff::Timestamp;
@@ -133,11 +133,19 @@ pub fn next(claim: &NodeClaim, nodes: &[&Node], nodeless: Duration, now: Timesta
     if let Some(again) = registration::let_in_again(claim, nodes, passed) {
         return again;
     }
-    if passed == ClaimStage::Registered {
+    if passed == ClaimStage::Registered && is_rebooting(claim) {
+        LifecycleStep::Wait(ClaimWait::Taint(taints::REBOOTING.into()))
+    } else if passed == ClaimStage::Registered {
         initialization::initialize(claim, nodes, now)
     } else {
         LifecycleStep::Settled
     }
+}
+
+/// True while its instance is rebooted as a repair: it is initialized again when that is over.
+#[must_use]
+pub fn is_rebooting(claim: &NodeClaim) -> bool {
+    is_true(claim.status.as_ref().map_or(&[], |status| &status.conditions), conditions::REBOOTING)
 }
 
 /// The last stage that the claim has passed.

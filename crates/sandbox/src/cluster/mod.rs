@@ -36,6 +36,7 @@ use tokio::time::Instant;
 
 pub use self::beforehand::{BeforehandError, NodesBeforehand};
 pub use self::karpenter::KarpenterOwnership;
+pub use self::kubelet::MENDED_BY_REBOOT;
 pub use self::life_log::needs;
 pub use self::settings::ClusterSettings;
 
@@ -186,6 +187,7 @@ impl SandboxCluster {
             Work::Schedule => self.scheduler.run(ctx),
             Work::FlushUnschedulable => self.scheduler.flush(ctx),
             Work::Join(instance) => self.kubelets.join(ctx, &instance),
+            Work::Booted(instance) => self.kubelets.booted(ctx, &instance),
             Work::NodeReady(node) => self.kubelets.ready(ctx, &node),
             Work::StartPod(key, uid) => self.kubelets.start_pod(ctx, &key, &uid),
             Work::FinishPod(key, uid) => self.kubelets.finish_pod(ctx, &key, &uid),

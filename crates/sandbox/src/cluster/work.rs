@@ -22,6 +22,8 @@ pub(crate) enum Work {
     FlushUnschedulable,
     /// An instance's kubelet registers its Node.
     Join(String),
+    /// An instance's machine has restarted.
+    Booted(String),
     /// A Node's kubelet says that it is ready.
     NodeReady(String),
     /// An agent takes the taint off a Node with which it has joined.

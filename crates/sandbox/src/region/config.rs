@@ -10,7 +10,7 @@ use dovetail_cloud::shipped;
 /// The account that everything belongs to: one that AWS's documentation uses for examples.
 pub const ACCOUNT: &str = "111122223333";
 
-/// A capacity reservation of the account: targeted.
+/// A capacity reservation of the account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountCapacityReservation {
     /// `cr-…`.
@@ -22,6 +22,8 @@ pub struct AccountCapacityReservation {
     pub count: u32,
     /// Tags by which classes select it.
     pub tags: BTreeMap<String, String>,
+    /// True if launches that name no reservation may get its instances.
+    pub open: bool,
     /// A capacity block: bought for a while, and launched into by its own market type.
     pub block: bool,
     /// Lent by its owner, who may take it back.

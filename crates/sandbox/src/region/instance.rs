@@ -155,4 +155,6 @@ pub struct InstanceEvent {
     pub id: String,
     /// The state that it is in from now on.
     pub state: InstanceState,
+    /// True if its machine restarts, in the state that it was in.
+    pub rebooted: bool,
 }

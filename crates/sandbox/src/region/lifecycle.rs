@@ -101,6 +101,20 @@ impl Region {
         })
     }
 
+    /// Reboots an instance as somebody at the console would.
+    ///
+    /// # Errors
+    /// When the instance is not there or does not run.
+    pub fn reboot(&self, id: &str) -> Result<(), RegionError> {
+        self.with(|cx| {
+            let runs = cx.state.instances.get(id).is_some_and(|i| i.state == InstanceState::Running);
+            if runs {
+                cx.reboot(id);
+            }
+            runs.then_some(()).ok_or_else(|| RegionError::NoSuchInstance(id.to_owned()))
+        })
+    }
+
     /// Takes a zone down or brings it back, for launches and (through [`crate::faults::FaultsInForce::zone_is_down`])
     /// kubelets.
     /// Others of the account want that many instances of a capacity reservation: they get each that is free, now or later.
@@ -187,6 +201,13 @@ impl Cx<'_> {
         self.state.plan(self.now + REMEMBERED, Due::Forgotten(id.to_owned()));
     }
 
+    /// Restarts an instance's machine: it keeps its id, its address and its state.
+    pub fn reboot(&mut self, id: &str) {
+        let Some(state) = self.state.instances.get(id).map(|instance| instance.state) else { return };
+        self.log_instance(id, "rebooted", &[]);
+        self.state.publish(&InstanceEvent { id: id.to_owned(), state, rebooted: true });
+    }
+
     fn enter(&mut self, id: &str, state: InstanceState) {
         if let Some(instance) = self.state.instances.get_mut(id) {
             instance.state = state;
@@ -202,7 +223,7 @@ impl Cx<'_> {
         let Some(instance) = self.state.instances.get(id) else { return };
         let state = instance.state;
         self.log_instance(id, state.name(), &[]);
-        self.state.publish(&InstanceEvent { id: id.to_owned(), state });
+        self.state.publish(&InstanceEvent { id: id.to_owned(), state, rebooted: false });
         let detail = json!({"instance-id": id, "state": state.name()});
         interruption::announce(self, id, interruption::STATE_CHANGE, detail);
     }

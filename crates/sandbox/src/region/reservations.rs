@@ -24,6 +24,10 @@ impl AccountCapacityReservation {
         if self.block { "capacity-block" } else { "default" }
     }
 
+    fn criteria(&self) -> &'static str {
+        if self.open { "open" } else { "targeted" }
+    }
+
     /// The market type that a launch into it has to name.
     fn market(&self) -> Option<&'static str> {
         match (self.block, self.interruptible) {
@@ -41,7 +45,7 @@ impl Filterable for AccountCapacityReservation {
             "instance-type" => one(&self.instance_type),
             "availability-zone" => one(&self.zone),
             "owner-id" => one(ACCOUNT),
-            "instance-match-criteria" => one("targeted"),
+            "instance-match-criteria" => one(self.criteria()),
             "tenancy" => one("default"),
             "reservation-type" => one(self.kind()),
             _ => None,
@@ -78,7 +82,7 @@ pub(crate) fn describe(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError
             .text("state", "active")
             .text("endDateType", if one.ends_after.is_some() { "limited" } else { "unlimited" })
             .opt("endDate", cx.end_of(one).map(stamp))
-            .text("instanceMatchCriteria", "targeted")
+            .text("instanceMatchCriteria", one.criteria())
             .text("reservationType", one.kind())
             .text("interruptible", one.interruptible)
             .tags(&one.tags);

@@ -51,6 +51,7 @@ fn config() -> RegionConfig {
         zone: "us-east-1a".into(),
         count: 2,
         tags: [("team".to_owned(), "ml".to_owned())].into(),
+        open: false,
         block,
         interruptible: false,
         ends_after: block.then(|| Duration::from_secs(24 * 3600)),

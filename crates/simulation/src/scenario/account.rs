@@ -22,6 +22,7 @@ pub(super) fn reservation(path: &str, one: &scenario::ScenarioCapacityReservatio
         zone: one.zone.value.clone(),
         count: one.count,
         tags: one.tags.clone(),
+        open: one.open,
         block: kind == Some("capacity-block"),
         interruptible: kind == Some("interruptible"),
         ends_after: one.ends_after.as_ref().and_then(|text| duration(path, "endsAfter", text).ok()),

@@ -95,6 +95,9 @@ pub struct ScenarioCapacityReservation {
     /// Tags by which classes select it.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
+    /// True if launches that name no reservation may get its instances.
+    #[serde(default)]
+    pub open: bool,
     /// `default`, `capacity-block` or `interruptible`.
     #[serde(rename = "type")]
     pub kind: Option<Spanned<String>>,

@@ -98,6 +98,11 @@ pub struct Unwell {
     /// Time for which it lasts; without it for ever.
     #[serde(rename = "for")]
     pub duration: Option<Spanned<String>>,
+    /// Reason of the condition; `Reported` without it.
+    pub reason: Option<String>,
+    /// True if it ends when the node's machine restarts.
+    #[serde(default, rename = "untilReboot")]
+    pub until_reboot: bool,
 }
 
 /// Time for which a step lasts.

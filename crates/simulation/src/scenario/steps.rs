@@ -248,7 +248,8 @@ impl Checker<'_> {
         self.some(&format!("{own}.count"), condition, unwell.count);
         let duration = self.time(&format!("{own}.for"), unwell.duration.as_ref())?;
         let (condition, count, skip) = (condition.value.clone(), unwell.count, unwell.skip);
-        Some(Action::Unwell { condition, count, skip, duration })
+        let (reason, until_reboot) = (unwell.reason.clone(), unwell.until_reboot);
+        Some(Action::Unwell { condition, count, skip, duration, reason, until_reboot })
     }
 
     /// A time that may be left out; nothing where it makes no sense.

@@ -16,7 +16,7 @@ use super::copy::Copy;
 use super::kinds::text;
 
 /// Annotations that say what the provisioner of the cluster has done, and nothing of what is wanted; those of the sandbox.
-const NOT_COPIED: [&str; 12] = [
+const NOT_COPIED: [&str; 14] = [
     annotations::TERM,
     annotations::LEASE,
     annotations::LAUNCH_TOKEN,
@@ -27,6 +27,8 @@ const NOT_COPIED: [&str; 12] = [
     annotations::INTERRUPTION,
     annotations::LAUNCHED_FOR,
     annotations::UNUSED_LAUNCHES,
+    annotations::ENDED_FIRST,
+    annotations::REPAIR_PACE,
     "kubectl.kubernetes.io/last-applied-configuration",
     "sandbox.dovetail.dev/runs-for",
 ];

@@ -121,6 +121,12 @@ pub enum Action {
         /// Time for which it lasts; none for ever.
         #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
+        /// The condition's reason.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// True if it ends when the node's machine restarts.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        until_reboot: bool,
     },
     /// EC2 lists no instances.
     EmptyLists {
@@ -292,7 +298,10 @@ impl World {
             }
             Action::Lose { kind, count } => self.lose(kind, *count),
             Action::Spoil { kind, names, count, odd, duration } => self.spoil(kind, names, *count, *odd, *duration),
-            Action::Unwell { condition, count, skip, duration } => self.unwell(condition, *skip, *count, *duration),
+            Action::Unwell { condition, count, skip, duration, reason, until_reboot } => {
+                let reason = reason.as_deref().unwrap_or("Reported");
+                self.unwell((condition, reason, *until_reboot), *skip, *count, *duration);
+            }
             Action::EmptyLists { duration } => self.empty_lists(*duration),
             Action::ForeignInstances { count } => self.foreign_instances(*count)?,
             Action::AllowCollection { duration } => self.allow_collection(*duration)?,

@@ -357,6 +357,10 @@ impl CloudInstances for BrokenCloud {
         self.inner.terminate_all(found)
     }
 
+    fn reboot<'a>(&'a self, found: &'a Instance) -> CloudFuture<'a, ()> {
+        self.inner.reboot(found)
+    }
+
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
         self.inner.tag(id, tags)
     }

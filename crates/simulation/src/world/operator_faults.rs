@@ -7,6 +7,7 @@ use std::time::Duration;
 use dovetail_api::names::{annotations, tags};
 use dovetail_input::Failure;
 use dovetail_sandbox::apiserver::{ApiServer, DeleteOptions, Gvr, Restored, claim_summary};
+use dovetail_sandbox::cluster::MENDED_BY_REBOOT;
 use dovetail_sandbox::log::{ActionEntry, Caller, EventLog};
 use dovetail_sandbox::region::{CapacityType, Placement};
 use jiff::Timestamp;
@@ -69,8 +70,15 @@ impl World {
         }
     }
 
-    /// A condition of some nodes of ours is False for a while, as an agent on them reports it.
-    pub(super) fn unwell(&self, condition: &str, skip: usize, count: Option<usize>, duration: Option<Duration>) {
+    /// A condition of some nodes of ours is False for a while, for that reason, as an agent on them reports it; or if so, until
+    /// their machines restart.
+    pub(super) fn unwell(
+        &self,
+        (condition, reason, until_reboot): (&str, &str, bool),
+        skip: usize,
+        count: Option<usize>,
+        duration: Option<Duration>,
+    ) {
         let ours = |node: &&Arc<Value>| node["metadata"]["labels"]["karpenter.sh/nodepool"].is_string();
         let text = |node: &Value, field: &str| node["metadata"][field].as_str().unwrap_or_default().to_owned();
         let nodes = self.nodes();
@@ -79,13 +87,14 @@ impl World {
         names.sort();
         names.drain(..skip.min(names.len()));
         names.truncate(count.unwrap_or(usize::MAX));
-        names.iter().for_each(|(name, _)| report(&self.api, name, condition, "False", self.wall()));
+        let message = if until_reboot { MENDED_BY_REBOOT } else { "" };
+        names.iter().for_each(|(name, _)| report(&self.api, name, (condition, "False", reason, message), self.wall()));
         let (api, clock, condition) = (self.api.clone(), self.clock.clone(), condition.to_owned());
         later(duration, move || {
             for (name, uid) in names {
                 let there = api.get(&resource("Node"), "", &name);
                 if there.is_some_and(|node| node["metadata"]["uid"] == *uid) {
-                    report(&api, &name, &condition, "True", clock.wall());
+                    report(&api, &name, (&condition, "True", "Reported", ""), clock.wall());
                 }
             }
         });
@@ -189,12 +198,13 @@ impl World {
 }
 
 /// Writes a condition of a Node, beside those that it has.
-fn report(api: &ApiServer, name: &str, condition: &str, status: &str, now: Timestamp) {
+/// A Node's condition: type, status, reason and message.
+fn report(api: &ApiServer, name: &str, (condition, status, reason, message): (&str, &str, &str, &str), now: Timestamp) {
     let Some(node) = api.get(&resource("Node"), "", name) else { return };
     let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let others = node["status"]["conditions"].as_array().into_iter().flatten().filter(|one| one["type"] != condition);
     let mut all: Vec<Value> = others.cloned().collect();
-    all.push(json!({"type": condition, "status": status, "reason": "Reported", "message": "",
+    all.push(json!({"type": condition, "status": status, "reason": reason, "message": message,
         "lastHeartbeatTime": now, "lastTransitionTime": now}));
     // A Node that has gone meanwhile reports nothing.
     let _ = api.patch_status(&resource("Node"), "", name, &json!({"status": {"conditions": all}}));

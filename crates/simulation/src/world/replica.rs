@@ -179,6 +179,7 @@ fn cloud_settings(around: &ReplicaSurroundings<'_>, settings: &Settings) -> Ec2S
         adopt_karpenter_instances: settings.adopt_karpenter_instances,
         cluster_dns: Some("172.20.0.10".to_owned()),
         reserved_capacity: settings.reserved_capacity(),
+        open_reservations: settings.open_reservations,
         dry_runs: asks_for_dry_runs && !settings.disable_dry_run,
         limits: settings.scale.ec2_limits.clone(),
         ..Ec2Settings::default()

@@ -51,11 +51,11 @@ impl fmt::Display for Action {
                 };
                 write!(f, "{how} {} {kind} objects called {names}{}", most(*count), span(*duration))
             }
-            Self::Unwell { condition, count, skip: 0, duration } => {
-                write!(f, "make {condition} False on {} nodes{}", most(*count), span(*duration))
-            }
-            Self::Unwell { condition, count, skip, duration } => {
-                write!(f, "make {condition} False on {} nodes after the first {skip}{}", most(*count), span(*duration))
+            Self::Unwell { condition, count, skip, duration, until_reboot, .. } => {
+                let after = if *skip == 0 { String::new() } else { format!(" after the first {skip}") };
+                let until = if *until_reboot { " until they are rebooted" } else { "" };
+                let (most, span) = (most(*count), span(*duration));
+                write!(f, "make {condition} False on {most} nodes{after}{until}{span}")
             }
             Self::EmptyLists { duration } => write!(f, "let EC2 list no instances{}", span(*duration)),
             Self::ForeignInstances { count } => write!(f, "launch {count} instances of another cluster"),

@@ -162,6 +162,7 @@ maxOptionPrice: MAX_OPTION_PRICE
 maxPriceRise: MAX_PRICE_RISE
 minValuesPolicy: MIN_VALUES_POLICY
 objectMetricsMaxNodes: OBJECT_METRICS_MAX_NODES
+openReservations: OPEN_RESERVATIONS
 packingComparisonInterval: PACKING_COMPARISON_INTERVAL
 packingPolicy: PACKING_POLICY
 preferencePolicy: PREFERENCE_POLICY

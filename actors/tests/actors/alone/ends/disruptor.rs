@@ -27,6 +27,7 @@ fn start_with(bench: &Alone, solver: Arc<dyn Solver>) -> Addr<Disruptor> {
         launcher: ear.clone().into(),
         terminator: ear.clone().into(),
         recorder: ear.clone().into(),
+        cloud: bench.sky.clone(),
         calls: bench.calls("disruptor"),
     };
     bench.start(Disruptor::new(&bench.env, links, solver))

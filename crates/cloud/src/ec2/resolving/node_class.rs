@@ -41,8 +41,9 @@ impl Ec2Cloud {
             profile::finding(&profile),
             placement::finding(&placed),
         ];
-        if !spec.capacity_reservation_selector_terms.is_empty() && self.settings.reserved_capacity {
-            conditions.push(reservations_finding(&reservations));
+        let uses_open = self.uses_open(spec);
+        if uses_open || !spec.capacity_reservation_selector_terms.is_empty() && self.settings.reserved_capacity {
+            conditions.push(reservations_finding(&reservations, uses_open));
         }
         let mut resolved = NodeClassResolution {
             conditions,
@@ -97,11 +98,17 @@ fn finding<T>(
     }
 }
 
-/// Well also where none is found: what is not reserved is bought.
-fn reservations_finding(reservations: &Result<Vec<CapacityReservation>, CloudError>) -> Finding {
+/// Well also where none is found: what is not reserved is bought. So it is where EC2 does not let us ask for open ones, which
+/// nobody has selected.
+fn reservations_finding(reservations: &Result<Vec<CapacityReservation>, CloudError>, open: bool) -> Finding {
     let condition = conditions::CAPACITY_RESERVATIONS_READY;
     match reservations {
         Ok(_) => Finding::ready(condition),
+        Err(error) if open && !error.is_retryable() => {
+            let message = format!("open reservations are not used, as they are not known: {error}");
+            let reason = conditions::OPEN_RESERVATIONS_UNKNOWN.to_owned();
+            Finding { condition, status: Some(true), reason, message }
+        }
         Err(error) => Finding::unknown(condition, error.code(), error.to_string()),
     }
 }

@@ -14,6 +14,7 @@ use crate::ec2::classify::{Effect, classify};
 use crate::ec2::describe::filter;
 use crate::ec2::resolving::network::tag_filters;
 use crate::error::CloudError;
+use crate::resolve::family_of;
 
 const CALL: &str = "DescribeCapacityReservations";
 /// The state of a capacity block that is about to end: nothing more is launched into it.
@@ -21,7 +22,7 @@ const EXPIRING: &str = "expiring";
 
 impl Ec2Cloud {
     /// The active reservations that the class selects, by id. None without the gate, and without a call where it selects
-    /// none.
+    /// none and does not use the open ones.
     pub(in crate::ec2) async fn reservations_of(
         &self,
         spec: &EC2NodeClassSpec,
@@ -43,7 +44,22 @@ impl Ec2Cloud {
                 found.insert(id.to_owned(), reservation_of(&one, now));
             }
         }
+        if self.uses_open(spec) {
+            let open = self.describe_reservations(vec![filter("instance-match-criteria", ["open"])]).await?;
+            found.extend(open.iter().filter(|one| fits_any_node(one)).map(|one| {
+                let reservation = reservation_of(one, now);
+                (reservation.id.clone(), reservation)
+            }));
+        }
         Ok(found.into_values().collect())
+    }
+
+    /// True if a class selects no reservations, and uses the open ones of its zones.
+    pub(in crate::ec2) fn uses_open(&self, spec: &EC2NodeClassSpec) -> bool {
+        self.settings.reserved_capacity
+            && self.settings.open_reservations
+            && spec.capacity_reservation_selector_terms.is_empty()
+            && family_of(spec).is_ok_and(|family| !family.is_windows())
     }
 
     /// Number of unused instances of reservations, by id.
@@ -75,6 +91,17 @@ impl Ec2Cloud {
         }
         Ok(all)
     }
+}
+
+/// True if any Linux node of the type can be launched into it. What is in a placement group or an outpost, or of another tenancy or
+/// platform, has to be selected.
+fn fits_any_node(one: &sdk::CapacityReservation) -> bool {
+    let platform = one.instance_platform();
+    let is_linux = platform.is_none_or(|platform| *platform == sdk::CapacityReservationInstancePlatform::LinuxUnix);
+    let is_shared = one.tenancy().is_none_or(|tenancy| *tenancy == sdk::CapacityReservationTenancy::Default);
+    let is_plain = one.reservation_type() != Some(&sdk::CapacityReservationType::CapacityBlock);
+    let is_bound = [one.placement_group_arn(), one.outpost_arn()].iter().flatten().any(|arn| !arn.is_empty());
+    is_linux && is_shared && is_plain && !is_bound && one.interruptible() != Some(true)
 }
 
 fn reservation_of(one: &sdk::CapacityReservation, now: Timestamp) -> CapacityReservation {

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::budgets::RemovalReason;
 use crate::clock::at_the_latest;
+use crate::cluster_state::objects::reboot::RebootState;
 use crate::cluster_state::{NodeEntry, read_launched_for};
 use crate::interruption::InterruptionNotice;
 use crate::lifecycle::{self, ClaimStage, deadline};
@@ -59,6 +60,8 @@ pub struct ClaimFacts {
     pub disruption_reason: bool,
     /// True if it says that its node is being repaired: its pods get places, or it goes already.
     pub repaired: bool,
+    /// State of the last reboot for its repair.
+    pub reboot: Option<RebootState>,
     /// True if its annotation `karpenter.sh/do-not-repair` says so.
     pub do_not_repair: bool,
     /// `status.lastPodEventTime`.
@@ -156,6 +159,7 @@ impl ClaimFacts {
             repaired: condition(conditions, conditions::DISRUPTION_REASON).is_some_and(|one| {
                 one.status == conditions::TRUE && Some(one.reason.as_str()) == RemovalReason::Unhealthy.budget_key()
             }),
+            reboot: RebootState::from_conditions(conditions),
             do_not_repair: meta
                 .annotations
                 .as_ref()

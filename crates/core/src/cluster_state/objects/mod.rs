@@ -6,4 +6,5 @@ pub(super) mod daemon;
 pub(super) mod load;
 pub(super) mod node;
 pub(super) mod pod;
+pub(super) mod reboot;
 pub(super) mod workload;

@@ -7,6 +7,7 @@ use dovetail_api::names::{annotations, labels, taints};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 
+use crate::cluster_state::objects::reboot::RebootNote;
 use crate::cluster_state::unwell::{UnhealthyCondition, unwell};
 use crate::lifecycle::{claim::from_quantities, initialization::is_ready};
 use crate::resources::Resources;
@@ -37,6 +38,10 @@ pub struct NodeEntry {
     pub do_not_disrupt: Option<&'static str>,
     /// True if its annotation `karpenter.sh/do-not-repair` says so.
     pub do_not_repair: bool,
+    /// `status.nodeInfo.bootID`, empty where it is not known.
+    pub boot_id: String,
+    /// Its reboot for repair, while there is one.
+    pub reboot: Option<RebootNote>,
     /// Time since which it is empty, as a leader has written it down for a pool with a TTL.
     pub emptied: Option<Timestamp>,
     /// `metadata.resourceVersion` as a number; none where it is no number, or is doubted.
@@ -73,6 +78,8 @@ impl NodeEntry {
             capacity: from_quantities(&status.capacity.unwrap_or_default()),
             allocatable: from_quantities(&status.allocatable.unwrap_or_default()),
             ready: is_ready(node),
+            boot_id: status.node_info.map(|info| info.boot_id).unwrap_or_default(),
+            reboot: RebootNote::from_node(node),
             unwell: unwell(node),
             deleting: node.metadata.deletion_timestamp.is_some(),
             resource_version: node.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),

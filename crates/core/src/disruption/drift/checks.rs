@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use dovetail_api::names::conditions::{CAPACITY_RESERVATIONS_READY, READY, TRUE};
+use dovetail_api::names::conditions::{CAPACITY_RESERVATIONS_READY, OPEN_RESERVATIONS_UNKNOWN, READY, TRUE};
 use dovetail_api::names::{annotations, instance_id, labels};
-use dovetail_api::v1::{EC2NodeClass, EC2NodeClassStatus, NodeClaim, condition, is_true};
+use dovetail_api::v1::{EC2NodeClass, EC2NodeClassStatus, NodeClaim, condition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::known::{OfClass, OfPool};
 use super::offered::OffersAtLook;
@@ -151,7 +152,7 @@ impl Subject<'_> {
         let reserved = own.get(labels::CAPACITY_TYPE).is_some_and(|kind| kind == labels::RESERVED);
         let Some(id) = own.get(labels::CAPACITY_RESERVATION_ID).filter(|_| reserved) else { return Check::Agrees };
         let selects = self.class.is_some_and(|(class, _)| !class.spec.capacity_reservation_selector_terms.is_empty());
-        let looked_up = !selects || is_true(&status.conditions, CAPACITY_RESERVATIONS_READY);
+        let looked_up = condition(&status.conditions, CAPACITY_RESERVATIONS_READY).map_or(!selects, is_looked_up);
         if !self.gates.reserved_capacity || !looked_up {
             return Check::Unknown;
         }
@@ -175,6 +176,11 @@ impl Subject<'_> {
             _ => Check::Unknown,
         }
     }
+}
+
+/// True if a class's condition says that its reservations are known.
+pub(super) fn is_looked_up(one: &Condition) -> bool {
+    one.status == TRUE && one.reason != OPEN_RESERVATIONS_UNKNOWN
 }
 
 /// True if a claim carries that hash, by the annotations of hash and version; `None` where it carries none of this version.

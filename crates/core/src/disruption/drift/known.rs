@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_api::names::conditions::CAPACITY_RESERVATIONS_READY;
-use dovetail_api::v1::{AmiSelectorTerm, EC2NodeClass, EC2NodeClassStatus, NodeClaim, NodePool, is_true};
+use dovetail_api::v1::{AmiSelectorTerm, EC2NodeClass, EC2NodeClassStatus, NodeClaim, NodePool, condition};
 use jiff::{SignedDuration, Timestamp};
 
-use super::checks::{Subject, instance_of, settled};
+use super::checks::{Subject, instance_of, is_looked_up, settled};
 use super::offered::{ImagesByType, Missed, OffersAtLook};
 use super::{Drift, DriftMark, DriftReason, Gates, HashStamp, Networks, Orders, Unpinned};
 use crate::Requirements;
@@ -265,7 +265,8 @@ impl OfPool {
 }
 
 fn of_class(class: &EC2NodeClass, version: Option<String>, readable: bool) -> OfClass {
-    let found = class.status.as_ref().is_some_and(|status| is_true(&status.conditions, CAPACITY_RESERVATIONS_READY));
+    let found = class.status.as_ref().and_then(|status| condition(&status.conditions, CAPACITY_RESERVATIONS_READY));
+    let found = found.is_some_and(is_looked_up);
     let status = settled(class).map(|status| EC2NodeClassStatus { conditions: vec![], ..status.clone() });
     let sees = Sees {
         readable,

@@ -26,7 +26,8 @@ pub(super) use replacing::Replacements;
 
 use super::look::DisruptedClaim;
 use super::own_slot::{EndedFirst, LostSlot};
-use super::repair::RepairMark;
+use super::pool_notes::PoolNote;
+use super::repair::{RebootOrder, RepairMark};
 
 /// The reason why a node drifts: the first that holds, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,6 +116,8 @@ pub struct Gates {
     pub node_repair: bool,
     /// True if they are removed by force, whatever budgets say, as before Karpenter 1.15.
     pub legacy_repair: bool,
+    /// True if unwell nodes are rebooted first where a restart may mend them.
+    pub reboot_for_repair: bool,
     pub reserved_capacity: bool,
     /// True if static pools are held.
     pub static_capacity: bool,
@@ -126,8 +129,16 @@ pub struct Gates {
     pub drift_off: bool,
 }
 
+impl Gates {
+    /// True if unwell nodes are replaced within budgets.
+    #[must_use]
+    pub fn repairs_by_budget(&self) -> bool {
+        self.node_repair && !self.legacy_repair
+    }
+}
+
 /// Orders that follow from drift.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Orders {
     /// Conditions Drifted to be written on claims.
     pub marks: Vec<DriftMark>,
@@ -137,10 +148,14 @@ pub struct Orders {
     pub begin: Vec<DisruptedClaim>,
     /// Conditions of repair to be written on claims: their nodes are in `begin` at a later look, once they are there.
     pub repairs: Vec<RepairMark>,
+    /// Next steps of reboots.
+    pub reboots: Vec<RebootOrder>,
     /// Nodes that go before their successors stand, as their only place is their own.
     pub first: Vec<EndedFirst>,
     /// Places in reservations that nodes have given up and somebody else has taken.
     pub lost: Vec<LostSlot>,
+    /// Annotations of pools that are to be written for a later leader.
+    pub notes: Vec<PoolNote>,
     /// Nodes that stay after all, each with the reason. Those that no place came for in time have failed.
     pub stay: Vec<UnreplacedNode>,
     /// Classes whose images have moved on by themselves.

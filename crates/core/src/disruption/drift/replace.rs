@@ -5,6 +5,7 @@
 //! come in time, the node stays, and its pool's next try waits: two minutes, then four, up to an hour, one node at a time. So a
 //! fault that makes all replacements bad replaces nobody.
 
+use dovetail_api::names::annotations::ENDED_FIRST;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Drift, UnreplacedNode};
@@ -15,6 +16,7 @@ use crate::disruption::emptiness::PoolNodeTotals;
 use crate::disruption::look::{DisruptedClaim, Look, disrupted};
 use crate::disruption::machines::NodeAndClaim;
 use crate::disruption::own_slot::{EndedFirst, find_own_slot};
+use crate::disruption::pool_notes::noted;
 use crate::disruption::pools::{DisruptionPool, Observing};
 use crate::disruption::repair::RepairMark;
 use crate::disruption::succession::{holds_replicas, succeed_drifted};
@@ -254,6 +256,20 @@ impl<'a> Look<'a> {
         running.get(uid).is_some_and(|one| self.now.duration_since(one.since) >= LONGEST_PLACE_WAIT)
     }
 
+    /// Ends a node before its successor stands, once its pool names it: a later leader has nothing else to know it by.
+    fn end_first(&mut self, ended: EndedFirst, cause: DisruptionCause) {
+        let (name, disrupted) = (ended.disrupted.pool.clone(), ended.disrupted.clone());
+        self.memory.own_slots.begin(&ended, self.now);
+        let note = self.memory.own_slots.note(&name);
+        if self.snapshot.pools.get(&name).is_none_or(|pool| noted(pool, ENDED_FIRST) != note.as_deref()) {
+            return self.look_again(Some(later(self.now, SignedDuration::from_secs(1))));
+        }
+        if self.memory.own_slots.order(&name) {
+            self.out.drift.first.push(ended);
+        }
+        self.go(cause, disrupted);
+    }
+
     fn settle(&mut self, machine: &NodeAndClaim<'a>, outcome: Outcome) {
         let uid = &machine.claim.uid;
         let Some(one) = self.memory.replacing.running.get_mut(uid) else { return };
@@ -278,16 +294,13 @@ impl<'a> Look<'a> {
                 let disrupted = DisruptedClaim { pods: disrupted(machine).pods, ..one.disrupted.clone() };
                 self.memory.replacing.pauses.remove(&(disrupted.pool.clone(), cause.reason()));
                 self.memory.replacing.failed.remove(&disrupted.uid);
+                self.memory.own_slots.forget(&disrupted.uid);
                 self.go(cause, disrupted);
             }
             Outcome::OwnSlot(reservation) => {
                 let cause = one.cause;
                 let disrupted = DisruptedClaim { pods: disrupted(machine).pods, ..one.disrupted.clone() };
-                let ended = EndedFirst { disrupted: disrupted.clone(), reservation };
-                if self.memory.own_slots.begin(&ended, self.now) {
-                    self.out.drift.first.push(ended);
-                }
-                self.go(cause, disrupted);
+                self.end_first(EndedFirst { disrupted, reservation }, cause);
             }
             Outcome::Stays(why, failed) => {
                 self.memory.own_slots.forget(uid);

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::cluster_state::UnhealthyCondition;
+use crate::clock::later;
+use crate::cluster_state::{RepairAction, UnhealthyCondition};
 
 /// Time of waiting that makes up for one rank.
 const WORTH_A_RANK: SignedDuration = SignedDuration::from_mins(30);
@@ -25,17 +26,24 @@ pub struct Diagnosis<'a> {
     pub grace: Option<SignedDuration>,
     /// Rank and waiting as one figure, in seconds.
     weight: i64,
+    /// The harshest remedy among the policies.
+    pub action: RepairAction,
     /// The conditions that are due.
     pub alarms: Vec<Alarm<'a>>,
 }
 
 impl<'a> Diagnosis<'a> {
-    /// `None` while nothing is due.
-    pub fn from_conditions(unwell: &'a [UnhealthyCondition], now: Timestamp) -> Option<Self> {
-        let due = || unwell.iter().filter(|one| one.until <= now);
+    /// `None` while nothing is due. After a reboot conditions are tolerated anew.
+    pub fn from_conditions(
+        unwell: &'a [UnhealthyCondition],
+        rebooted: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let due = || unwell.iter().filter(|one| due_at(one, rebooted) <= now);
         let first = due().min_by_key(|one| (Reverse(one.rank), one.until, one.condition))?;
         let weigh = |one: &UnhealthyCondition| {
-            i64::from(one.rank) * WORTH_A_RANK.as_secs() + now.duration_since(one.until).as_secs()
+            let waited = now.duration_since(due_at(one, rebooted));
+            i64::from(one.rank) * WORTH_A_RANK.as_secs() + waited.as_secs()
         };
         let mut alarms: Vec<_> = due().map(alarm_of).collect();
         alarms.sort_unstable();
@@ -44,6 +52,7 @@ impl<'a> Diagnosis<'a> {
             condition: first.condition,
             grace: due().filter_map(|one| one.grace).min(),
             weight: due().map(weigh).max()?,
+            action: due().map(|one| one.action).max()?,
             alarms,
         })
     }
@@ -55,6 +64,11 @@ impl<'a> Diagnosis<'a> {
 }
 
 /// Time at which the first of these is due.
-pub fn first_due(unwell: &[UnhealthyCondition]) -> Option<Timestamp> {
-    unwell.iter().map(|one| one.until).min()
+pub fn first_due(unwell: &[UnhealthyCondition], rebooted: Option<Timestamp>) -> Option<Timestamp> {
+    unwell.iter().map(|one| due_at(one, rebooted)).min()
+}
+
+fn due_at(one: &UnhealthyCondition, rebooted: Option<Timestamp>) -> Timestamp {
+    let anew = rebooted.filter(|at| *at > one.since).map(|at| later(at, one.until.duration_since(one.since)));
+    anew.unwrap_or(one.until)
 }

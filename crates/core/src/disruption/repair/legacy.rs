@@ -38,7 +38,7 @@ pub(in crate::disruption) fn repair_by_force<'a>(look: &mut Look<'a>, machines: 
             continue;
         }
         if first.until > look.now {
-            look.look_again(first_due(&machine.node.unwell));
+            look.look_again(first_due(&machine.node.unwell, None));
             continue;
         }
         let (unwell, all) = pools.get(machine.claim.pool.as_str()).copied().unwrap_or_default();

@@ -7,13 +7,14 @@
 //!                                                                       successors fall sick: the pool backs off
 //! ```
 //!
-//! `super::drift` has how a node is replaced once it is chosen.
+//! `super::drift` has how a node is replaced once it is chosen, `reboot` how its instance is rebooted instead.
 
 mod brake;
 mod diagnosis;
 mod legacy;
 mod mark;
 mod pace;
+mod reboot;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -22,6 +23,8 @@ use self::diagnosis::{Diagnosis, first_due};
 pub(super) use self::legacy::repair_by_force;
 pub use self::mark::RepairMark;
 pub(super) use self::pace::Repairs;
+pub(super) use self::reboot::go_on_with_reboots;
+pub use self::reboot::{RebootEnd, RebootOrder, RebootStep, on_claim, on_node};
 use super::cause::DisruptionCause;
 use super::drift::{moves_any, together};
 use super::emptiness::PoolNodeTotals;
@@ -31,7 +34,7 @@ use super::pools::{DisruptionPool, Observing};
 use super::succession::{holds_replicas, order_successor};
 use super::{RemovalReason, allowed, blocked};
 use crate::clock::signed;
-use crate::cluster_state::{NominationTarget, PodEntry};
+use crate::cluster_state::{NominationTarget, PodEntry, RebootState, RepairAction};
 
 /// A node that is unwell for too long, and stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,9 +109,8 @@ struct Patient<'a> {
 impl<'a> Look<'a> {
     /// Goes on with the nodes of a pool that are being repaired, and begins with those that are due.
     pub(super) fn repair(&mut self, pool: &'a str, ward: Ward<'a>, totals: PoolNodeTotals) {
-        let gates = self.memory.drift.gates;
         let nothing = ward.sick.is_empty() && ward.running.is_empty() && !self.memory.repairs.knows(pool);
-        if !gates.node_repair || gates.legacy_repair || nothing {
+        if !self.memory.drift.gates.repairs_by_budget() || nothing {
             return;
         }
         let Some(view) = self.pools.get(pool).cloned() else { return };
@@ -141,8 +143,9 @@ impl<'a> Look<'a> {
         let mut due = Vec::new();
         for machine in sick {
             let unwell = &machine.node.unwell;
-            let Some(diagnosis) = Diagnosis::from_conditions(unwell, self.now) else {
-                self.look_again(first_due(unwell));
+            let rebooted = machine.claim.reboot.and_then(RebootState::succeeded);
+            let Some(diagnosis) = Diagnosis::from_conditions(unwell, rebooted, self.now) else {
+                self.look_again(first_due(unwell, rebooted));
                 continue;
             };
             match find_veto(machine) {
@@ -209,6 +212,12 @@ impl<'a> Look<'a> {
         }
         let cause = one.cause(self.claims_grace(machine));
         let disrupted = disrupted(machine);
+        let gate = self.memory.drift.gates.reboot_for_repair && one.diagnosis.action == RepairAction::Reboot;
+        if gate && reboot::may_help(machine, self.now) {
+            self.memory.repairs.note_begun(pool, &disrupted, self.now);
+            reboot::request(self, disrupted, one.diagnosis.condition);
+            return true;
+        }
         if let Some(view) = self.pools.get(pool).filter(|view| holds_replicas(self, view)).cloned() {
             let begins = order_successor(self, pool, &view, machine, cause);
             if begins {
@@ -220,6 +229,11 @@ impl<'a> Look<'a> {
             self.memory.repairs.note_begun(pool, &disrupted, self.now);
             self.go(cause, disrupted);
             return true;
+        }
+        if let Some(other) = self.memory.own_slots.other_than(pool, &machine.claim.uid) {
+            let why = format!("the successor of node {other} of its nodepool comes first");
+            self.block(machine, why, None);
+            return false;
         }
         let (_, alone) = self.memory.replacing.pause(pool, RemovalReason::Unhealthy);
         if !may_launch || alone && self.memory.replacing.running_for(pool, RemovalReason::Unhealthy) > 0 {
@@ -246,13 +260,13 @@ impl<'a> Look<'a> {
 
     /// The reason that a node which is being repaired needs no repair any more.
     pub(super) fn needs_no_repair(&self, machine: &NodeAndClaim<'a>) -> Option<String> {
-        let well = Diagnosis::from_conditions(&machine.node.unwell, self.now).is_none();
+        let well = Diagnosis::from_conditions(&machine.node.unwell, None, self.now).is_none();
         find_veto(machine).or_else(|| well.then(|| "it is healthy again".to_owned()))
     }
 
     /// The cause for which a node is repaired now; `None` if it needs no repair.
     pub(super) fn repair_cause(&self, machine: &NodeAndClaim<'a>) -> Option<DisruptionCause> {
-        let diagnosis = Diagnosis::from_conditions(&machine.node.unwell, self.now)?;
+        let diagnosis = Diagnosis::from_conditions(&machine.node.unwell, None, self.now)?;
         let cause = Patient { machine: *machine, diagnosis }.cause(self.claims_grace(machine));
         find_veto(machine).is_none().then_some(cause)
     }

@@ -1,17 +1,21 @@
 //! The pace of a pool's repairs. What many nodes share is repaired one node at a time, and not at all while nodes recover from
 //! it, so that its end is no reason to replace the rest. A pool whose new nodes fall sick as well waits ever longer.
 //!
-//! All of it is a term's memory. A later leader takes what two nodes share at its first look for shared by many.
+//! Times and failures stand at the pool too (`dovetail.dev/repair-pace`), so that a later leader keeps the pace. Which
+//! conditions are shared is a term's memory: a later leader takes what two nodes share at its first look for shared by many,
+//! and any condition if nodes have just recovered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use super::Patient;
 use super::brake::Tally;
 use super::diagnosis::Alarm;
 use crate::clock::{later, signed};
+use crate::cluster_state::ClaimFacts;
 use crate::disruption::look::DisruptedClaim;
 use crate::disruption::machines::NodeAndClaim;
 use crate::pause::DoublingPause;
@@ -26,6 +30,8 @@ const REMEMBERED: SignedDuration = SignedDuration::from_mins(30);
 const FELL_SICK: SignedDuration = SignedDuration::from_mins(5);
 /// Time after its last repair for which a pool's repairs are remembered.
 const EPISODE: SignedDuration = SignedDuration::from_hours(2);
+/// Most failures that are believed of an earlier term: the pause is at its longest by then.
+const MOST_FAILURES: u32 = 10;
 /// Pause of a pool whose new nodes fall sick.
 const PAUSE: DoublingPause =
     DoublingPause { first: Duration::from_secs(20 * 60), longest: Duration::from_secs(4 * 60 * 60) };
@@ -41,6 +47,27 @@ struct SharedAlarm {
     nodes: BTreeSet<(String, String)>,
 }
 
+/// The pool's annotation about its repairs.
+#[derive(Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Note {
+    /// Time of the first repair, and of the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last: Option<Timestamp>,
+    /// Time of the last repair for what many nodes share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared: Option<Timestamp>,
+    /// Minute of the last recovery from what many nodes share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recovered: Option<Timestamp>,
+    /// Time until which it begins none as new nodes have fallen sick, and the number of times that they have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<Timestamp>,
+    failures: u32,
+}
+
 /// Repairs of one pool.
 #[derive(Clone, Debug, Default)]
 struct PoolRepairs {
@@ -54,6 +81,8 @@ struct PoolRepairs {
     blamed: BTreeSet<String>,
     failures: u32,
     until: Timestamp,
+    /// Last recovery that an earlier term has noted.
+    recovered: Option<Timestamp>,
 }
 
 /// Repairs of a term.
@@ -93,9 +122,11 @@ impl Repairs {
     /// Takes notice of what a pool's nodes have now. At a term's first look it is unknown how many had it a moment before.
     pub fn observe(&mut self, pool: &str, tally: &Tally<'_>, first: bool, now: Timestamp) {
         let own = self.pools.entry(pool.to_owned()).or_default();
+        let recovered = own.recovered.take().filter(|at| now.duration_since(*at) < RECOVERY);
         for (alarm, nodes) in &tally.by_alarm {
-            if tally.is_shared(alarm) || first && nodes.len() > 1 {
-                own.shared.entry(owned(alarm)).or_default().seen = now;
+            if tally.is_shared(alarm) || first && (nodes.len() > 1 || recovered.is_some()) {
+                let alarm = own.shared.entry(owned(alarm)).or_default();
+                (alarm.seen, alarm.recovered) = (now, alarm.recovered.max(recovered));
             }
         }
         for ((condition, status, reason), alarm) in &mut own.shared {
@@ -148,6 +179,42 @@ impl Repairs {
         let own = self.pools.entry(pool.to_owned()).or_default();
         own.begun = Some((own.begun.map_or(now, |(first, _)| first), now));
         self.going.insert(disrupted.uid.clone(), (disrupted.claim.clone(), pool.to_owned()));
+    }
+
+    /// Notes that a claim goes for a repair that an earlier term has begun.
+    pub fn note_going(&mut self, claim: &ClaimFacts) {
+        self.going.insert(claim.uid.clone(), (claim.name.clone(), claim.pool.clone()));
+    }
+
+    /// The annotation of a pool that has had repairs, or whose nodes recover.
+    pub fn note(&self, pool: &str) -> Option<String> {
+        let own = self.pools.get(pool)?;
+        let recovered = own.shared.values().filter_map(|alarm| alarm.recovered).max();
+        let minute = |at: Timestamp| Timestamp::from_second(at.as_second() / 60 * 60).unwrap_or(at);
+        let note = Note {
+            first: own.begun.map(|(first, _)| first),
+            last: own.begun.map(|(_, last)| last),
+            shared: own.slow,
+            recovered: recovered.map(minute),
+            until: Some(own.until).filter(|until| *until > Timestamp::UNIX_EPOCH),
+            failures: own.failures,
+        };
+        if note == Note::default() { None } else { serde_json::to_string(&note).ok() }
+    }
+
+    /// Goes on with what an earlier term has noted at a pool, within bounds: nothing lies further in the future than it could.
+    pub fn restore(&mut self, pool: &str, text: &str, now: Timestamp) {
+        let Ok(note) = serde_json::from_str::<Note>(text) else { return };
+        let past = |at: Option<Timestamp>| at.map(|at| at.min(now));
+        let own = PoolRepairs {
+            begun: past(note.first).zip(past(note.last)).map(|(first, last)| (first.min(last), last)),
+            slow: past(note.shared),
+            recovered: past(note.recovered),
+            failures: note.failures.min(MOST_FAILURES),
+            until: note.until.unwrap_or_default().min(later(now, signed(PAUSE.longest))),
+            ..PoolRepairs::default()
+        };
+        self.pools.insert(pool.to_owned(), own);
     }
 
     /// True if a claim's repair has begun, and it is still there.

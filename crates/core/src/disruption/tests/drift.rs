@@ -221,6 +221,26 @@ fn reservation_the_class_lost_is_drift_while_the_gate_is_on() {
 }
 
 #[test]
+fn reservation_of_no_selector_is_drift_if_open_ones_are_known() {
+    let ready = |status: &str, reason: &str| json!({"type": "CapacityReservationsReady", "status": status, "reason": reason, "message": "", "lastTransitionTime": at(0.0)});
+    for (condition, drifts) in [
+        (None, true),
+        (Some(ready("True", "CapacityReservationsReady")), true),
+        (Some(ready("True", "OpenReservationsUnknown")), false),
+        (Some(ready("Unknown", "Throttling")), false),
+    ] {
+        let mut all = Drifting::new(json!({"consolidateAfter": "Never"}));
+        all.change_class(|class| class["status"]["conditions"].as_array_mut().unwrap().extend(condition.clone()));
+        all.node("n", |claim| {
+            claim["metadata"]["labels"]["karpenter.sh/capacity-type"] = json!("reserved");
+            claim["metadata"]["labels"]["karpenter.k8s.aws/capacity-reservation-id"] = json!("cr-1");
+        });
+        all.look(1.0);
+        assert_eq!(all.reason("n").is_some(), drifts, "{condition:?}");
+    }
+}
+
+#[test]
 fn with_the_gate_off_nothing_drifts_and_the_condition_goes() {
     let mut all = Drifting::new(json!({"consolidateAfter": "Never"}));
     all.node("n", |_| {});

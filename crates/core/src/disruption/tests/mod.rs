@@ -166,7 +166,27 @@ impl World {
             claim.metadata.resource_version = Some(self.next().to_string());
             self.state.apply_claim(Arc::new(claim));
         }
+        self.write_notes(&decision);
         decision
+    }
+
+    /// The annotations that a look wants are written on the pool.
+    fn write_notes(&mut self, decision: &DisruptionDecision) {
+        for note in &decision.drift.notes {
+            let mut pool = self.pool.clone();
+            match &note.text {
+                Some(text) => pool["metadata"]["annotations"][note.key] = json!(text),
+                None => _ = pool["metadata"]["annotations"].as_object_mut().unwrap().remove(note.key),
+            }
+            pool["metadata"]["resourceVersion"] = json!(self.next().to_string());
+            self.apply_pool(pool);
+        }
+    }
+
+    /// Another leader: nothing is known but what the API server has.
+    fn succeed(&mut self, gates: super::drift::Gates) {
+        self.memory = Memory::new();
+        self.memory.set_gates(gates);
     }
 
     /// A look whose writes do not come through.

@@ -1,9 +1,10 @@
 //! Nodes whose only place is their own instance of a capacity reservation.
 
 use super::drift::Drifting;
+use super::repair::REPAIRING;
 use super::*;
 use crate::cluster_state::ClaimEntry;
-use crate::disruption::drift::InstanceNetwork;
+use crate::disruption::drift::{Gates, InstanceNetwork};
 use crate::instance_type::InstanceType;
 
 const ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
@@ -27,10 +28,21 @@ fn offers(left: u32, on_demand: Option<bool>) -> OffersByClass {
 struct Rotation {
     all: Drifting,
     offers: OffersByClass,
+    notes_are_written: bool,
+    /// True if the storage of new nodes is not ready, each for a reason of its own.
+    ailing: bool,
 }
 
 impl Rotation {
     fn new(capacity_types: &[&str], names: &[&str], offers: OffersByClass) -> Self {
+        let mut rotation = Self::at_rest(capacity_types, names, offers, false);
+        rotation.all.change_pool(|pool| pool["spec"]["template"]["metadata"] = json!({"labels": {"release": "two"}}));
+        rotation.act(1.0);
+        rotation
+    }
+
+    /// The same before anything has changed.
+    fn at_rest(capacity_types: &[&str], names: &[&str], offers: OffersByClass, ailing: bool) -> Self {
         let mut all = Drifting::new(json!({"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]}));
         all.change_pool(|pool| {
             pool["spec"]["template"]["spec"]["requirements"] =
@@ -42,19 +54,21 @@ impl Rotation {
             class["status"]["capacityReservations"] = json!([{"id": "cr-1", "instanceType": "m5.large",
                 "availabilityZone": "a", "ownerID": "1", "instanceMatchCriteria": "targeted"}]);
         });
-        let mut rotation = Self { all, offers };
+        let mut rotation = Self { all, offers, notes_are_written: true, ailing };
         for name in names {
             rotation.node(name, 0.0);
             rotation.all.world.asking(&format!("pod-{name}"), name, 1500, |_| ());
         }
-        rotation.all.change_pool(|pool| pool["spec"]["template"]["metadata"] = json!({"labels": {"release": "two"}}));
-        rotation.act(1.0);
         rotation
     }
 
     fn node(&mut self, name: &str, created: f64) {
-        let hashes = self.all.hashes();
+        let (hashes, ailing) = (self.all.hashes(), self.ailing);
         self.all.world.machine(name, |claim, node| {
+            if ailing {
+                let one = json!({"type": "StorageReady", "status": "False", "reason": format!("disk-{name}"), "lastTransitionTime": at(0.0)});
+                node["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}, one]);
+            }
             let labels = &mut node["metadata"]["labels"];
             labels["karpenter.sh/capacity-type"] = json!("reserved");
             labels[ID] = json!("cr-1");
@@ -88,6 +102,14 @@ impl Rotation {
         let stay: Vec<String> = decision.drift.stay.iter().map(|one| one.disrupted.claim.clone()).collect();
         world.state.mark_deleting(begin.iter().map(String::as_str), true);
         world.state.mark_deleting(stay.iter().map(String::as_str), false);
+        for mark in &decision.drift.repairs {
+            let mut claim = mark.on(&world.state.snapshot().claims[&mark.disrupted.claim].claim.clone(), at(seconds));
+            claim.metadata.resource_version = Some(world.next().to_string());
+            world.state.apply_claim(Arc::new(claim));
+        }
+        if self.notes_are_written {
+            world.write_notes(&decision);
+        }
         decision
     }
 
@@ -229,5 +251,110 @@ fn pods_that_wait_for_something_else_hold_no_pool_up() {
         rotation.offers = offers(0, None);
         let (_, decision) = rotation.until_gone(second + until - 1, second + until + 700).unwrap();
         assert_eq!(gone(&decision), ["b"], "{created}");
+    }
+}
+
+/// Nodes whose storage is not ready, in a pool that repairs.
+fn sick(capacity_types: &[&str], names: &[&str], offers: OffersByClass) -> Rotation {
+    let mut rotation = Rotation::at_rest(capacity_types, names, offers, true);
+    rotation.all.world.memory.set_gates(REPAIRING);
+    rotation.ailing = false;
+    rotation
+}
+
+#[test]
+fn sick_nodes_give_up_their_own_instances_one_at_a_time() {
+    let mut rotation = sick(&["reserved"], &["a", "b"], offers(0, None));
+    let (second, decision) = rotation.until_gone(1800, 1900).unwrap();
+    assert!(second >= 1830, "packing had half a minute: {second}");
+    assert_eq!((gone(&decision), decision.removals[0].cause.reason()), (vec!["a"], RemovalReason::Unhealthy));
+    assert_eq!(decision.drift.first[0].reservation, "cr-1");
+    rotation.end("a");
+    rotation.offers = offers(1, None);
+    assert!(rotation.until_gone(second + 1, second + 300).is_none(), "its successor does not stand yet");
+    let blocked = rotation.act(f64::from(second) + 301.0).blocked;
+    assert!(blocked[0].why.contains("the successor of node a"), "{blocked:?}");
+    rotation.node("successor", f64::from(second));
+    rotation.offers = offers(0, None);
+    rotation.all.world.gone("again-a");
+    rotation.all.world.asking("pod-successor", "successor", 1500, |pod| {
+        pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True", "lastTransitionTime": at(0.0)}]);
+    });
+    let (_, decision) = rotation.until_gone(second + 302, second + 400).unwrap();
+    assert_eq!((gone(&decision), decision.drift.first.len()), (vec!["b"], 1));
+}
+
+#[test]
+fn sick_node_with_hope_of_another_place_is_not_ended_first() {
+    for (types, offers, refused) in [
+        (&["reserved", "on-demand"][..], offers(0, Some(true)), false),
+        (&["reserved", "on-demand"][..], offers(0, Some(false)), false),
+        (&["reserved"][..], offers(1, None), false),
+        (&["reserved"][..], offers(0, None), true),
+    ] {
+        let mut rotation = sick(types, &["a"], offers);
+        if refused {
+            rotation.all.world.waits_after_a_refusal();
+        }
+        let until = if refused { 1860 } else { 2500 };
+        assert!(rotation.until_gone(1800, until).is_none(), "{types:?} {refused}");
+    }
+}
+
+#[test]
+fn a_node_is_ended_first_only_once_its_pool_names_it() {
+    let mut rotation = Rotation::new(&["reserved"], &["a"], offers(0, None));
+    rotation.notes_are_written = false;
+    assert!(rotation.until_gone(2, 90).is_none());
+    let note = rotation.act(90.0).drift.notes;
+    assert_eq!((note.len(), note[0].key), (1, "dovetail.dev/ended-first"));
+    rotation.notes_are_written = true;
+    let (_, decision) = rotation.until_gone(91, 100).unwrap();
+    assert_eq!((gone(&decision), decision.drift.first.len()), (vec!["a"], 1));
+}
+
+impl Rotation {
+    fn succeed(&mut self) {
+        self.all.world.succeed(Gates { reserved_capacity: true, ..Gates::default() });
+        self.all.hear();
+    }
+
+    fn names_a_node(&self) -> bool {
+        !self.all.world.pool["metadata"]["annotations"]["dovetail.dev/ended-first"].is_null()
+    }
+}
+
+#[test]
+fn a_later_leader_awaits_the_successor_too() {
+    let mut rotation = Rotation::new(&["reserved"], &["a", "b"], offers(0, None));
+    let (second, _) = rotation.until_gone(2, 60).unwrap();
+    rotation.end("a");
+    rotation.succeed();
+    assert!(rotation.until_gone(second + 1, second + 900).is_none(), "pods wait for the slot");
+    assert!(rotation.names_a_node());
+    let lost = rotation.act(f64::from(second) + 901.0).drift.lost;
+    assert_eq!((lost[0].node.as_str(), lost[0].reservation.as_str()), ("a", "cr-1"));
+    rotation.node("successor", 500.0);
+    rotation.all.world.gone("again-a");
+    rotation.all.world.asking("pod-successor", "successor", 1500, |pod| {
+        pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True", "lastTransitionTime": at(560.0)}]);
+    });
+    let (_, decision) = rotation.until_gone(second + 902, second + 1000).unwrap();
+    assert_eq!(gone(&decision), ["b"]);
+}
+
+#[test]
+fn a_note_that_is_nonsense_or_about_one_that_stays_holds_nobody() {
+    let stays = json!({"node": "a", "nodeUid": "uid-node-a", "claim": "claim-a", "claimUid": "uid-claim-a",
+        "reservation": "cr-1", "since": at(1.0)});
+    let to_come = json!({"node": "x", "nodeUid": "x", "claim": "x", "claimUid": "x", "reservation": "cr-1",
+        "since": at(1e9)});
+    for note in [stays.to_string(), to_come.to_string(), "{".to_owned(), "[]".to_owned(), String::new()] {
+        let mut rotation = Rotation::new(&["reserved"], &["a"], offers(0, None));
+        rotation.all.world.annotate("dovetail.dev/ended-first", &note);
+        rotation.succeed();
+        rotation.act(2.0);
+        assert!(!rotation.names_a_node(), "{note}");
+        assert!(rotation.until_gone(3, 90).is_some(), "{note}");
     }
 }

@@ -9,9 +9,10 @@ use crate::disruption::drift::Gates;
 use crate::disruption::repair::HeldRepair;
 
 const MINUTE: f64 = 60.0;
-const REPAIRING: Gates = Gates {
+pub(super) const REPAIRING: Gates = Gates {
     node_repair: true,
     legacy_repair: false,
+    reboot_for_repair: false,
     reserved_capacity: true,
     static_capacity: false,
     terminate_first_drift: false,
@@ -428,6 +429,87 @@ fn a_later_leader_takes_what_two_share_for_an_alarm() {
     ward.leaves("n1");
     assert_eq!(gone(&ward.act(1810.0)), [""; 0]);
     assert_eq!(gone(&ward.act(2400.0)), ["n2"]);
+}
+
+impl Ward {
+    fn succeed(&mut self) {
+        self.all.world.succeed(REPAIRING);
+        self.all.hear();
+    }
+}
+
+#[test]
+fn a_later_leader_keeps_the_pace_of_repairs() {
+    let mut ward = Ward::of_ten(json!([{"nodes": "100%"}]));
+    ward.all_ail(&["n0", "n1", "n2", "n3", "n4", "n5"], "StorageReady");
+    assert_eq!(gone(&ward.act(1800.0)), ["n0"]);
+    ward.leaves("n0");
+    ward.succeed();
+    assert_eq!(gone(&ward.act(1810.0)), [""; 0]);
+    assert_eq!(gone(&ward.act(2399.0)), [""; 0]);
+    assert_eq!(gone(&ward.act(2400.0)), ["n1"]);
+}
+
+#[test]
+fn a_later_leader_knows_of_nodes_that_have_just_recovered() {
+    let mut ward = Ward::of_ten(json!([{"nodes": "100%"}]));
+    ward.all_ail(&["n0", "n1", "n2"], "StorageReady");
+    ward.act(1500.0);
+    ward.recovers("n0");
+    ward.recovers("n1");
+    ward.act(1740.0);
+    ward.succeed();
+    // One alone is no alarm, but for those that had it a minute before.
+    let decision = ward.act(1800.0);
+    assert_eq!((gone(&decision), held(&decision)), (vec![], vec![HeldRepair::Recovering]));
+    assert_eq!(gone(&ward.act(1740.0 + 600.0)), ["n2"]);
+}
+
+#[test]
+fn a_later_leader_goes_on_with_the_pause_of_a_pool() {
+    let mut ward = Ward::of_ten(json!([{"nodes": "2"}]));
+    ward.ails("n0", "StorageReady", "", 0.0);
+    ward.act(1800.0);
+    ward.leaves("n0");
+    ward.add("m0", 1860.0);
+    ward.ails("m0", "StorageReady", "", 1900.0);
+    ward.act(2200.0);
+    ward.ails("n2", "KernelReady", "", 0.0);
+    ward.succeed();
+    let decision = ward.act(2210.0);
+    assert_eq!((gone(&decision), held(&decision)), (vec![], vec![HeldRepair::SuccessorsFellSick]));
+    assert_eq!(gone(&ward.act(2200.0 + 1199.0)), [""; 0]);
+    assert_eq!(gone(&ward.act(2200.0 + 1200.0)), ["n2"]);
+}
+
+#[test]
+fn a_pace_that_nobody_can_have_written_is_bounded() {
+    let far = json!({"first": at(1e9), "last": at(1e9), "shared": at(1e9), "recovered": at(1e9), "until": at(1e9), "failures": 4_000_000_000_u32});
+    for (note, until) in [(far.to_string(), 1800.0 + 4.0 * 3600.0), ("{\"until\": 5}".to_owned(), 1800.0)] {
+        let mut ward = Ward::of_ten(json!([{"nodes": "2"}]));
+        ward.ails("n0", "StorageReady", "", 0.0);
+        ward.all.world.annotate("dovetail.dev/repair-pace", &note);
+        ward.succeed();
+        assert_eq!(gone(&ward.act(1800.0)).is_empty(), until > 1800.0, "{note}");
+        assert_eq!(gone(&ward.act(until - 1.0)), [""; 0], "{note}");
+        let decision = ward.act(until.max(1861.0));
+        assert_eq!(gone(&decision), ["n0"], "{note}");
+    }
+}
+
+#[test]
+fn the_pace_of_a_pool_is_taken_off_when_it_is_over() {
+    let mut ward = Ward::of_ten(json!([{"nodes": "2"}]));
+    let noted = |ward: &Ward| !ward.all.world.pool["metadata"]["annotations"]["dovetail.dev/repair-pace"].is_null();
+    ward.ails("n0", "StorageReady", "", 0.0);
+    ward.act(1799.0);
+    assert!(!noted(&ward));
+    ward.act(1800.0);
+    assert!(noted(&ward));
+    ward.leaves("n0");
+    ward.act(1800.0 + 2.0 * 3600.0);
+    ward.act(1801.0 + 2.0 * 3600.0);
+    assert!(!noted(&ward));
 }
 
 #[test]

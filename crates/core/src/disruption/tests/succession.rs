@@ -8,6 +8,7 @@ use crate::disruption::succession::SuccessionMark;
 const STATIC: Gates = Gates {
     node_repair: true,
     legacy_repair: false,
+    reboot_for_repair: false,
     reserved_capacity: true,
     static_capacity: true,
     terminate_first_drift: true,

@@ -32,7 +32,12 @@ struct Kubelet {
     ready_at: Option<Instant>,
     /// It answers: its instance runs and its zone is up.
     alive: bool,
+    /// Its machine restarts.
+    boots: bool,
 }
+
+/// Message of a condition that the Node loses when its machine restarts.
+pub const MENDED_BY_REBOOT: &str = "a reboot mends it";
 
 #[derive(Debug)]
 pub(crate) struct Kubelets {
@@ -52,6 +57,7 @@ impl Kubelets {
 
     pub(crate) fn instance_changed(&mut self, ctx: &mut ClusterContext, event: &InstanceEvent) {
         match event.state {
+            _ if event.rebooted => self.restart(ctx, &event.id),
             InstanceState::Pending => {}
             InstanceState::Running if self.kubelets.contains_key(&event.id) => {}
             InstanceState::Running => {
@@ -105,7 +111,8 @@ impl Kubelets {
         }
         let ready_at = Instant::now() + delay;
         let (address, zone) = (instance.private_ip, instance.zone.clone());
-        let kubelet = Kubelet { node: name.clone(), address, zone, ready_at: Some(ready_at), alive: true };
+        let kubelet =
+            Kubelet { node: name.clone(), address, zone, ready_at: Some(ready_at), alive: true, boots: false };
         self.kubelets.insert(instance.id.clone(), kubelet);
         self.by_node.insert(name.clone(), instance.id.clone());
         if delay.is_zero() {
@@ -138,10 +145,46 @@ impl Kubelets {
         }
     }
 
+    /// The machine restarts: its kubelet is silent until it has booted.
+    fn restart(&mut self, ctx: &mut ClusterContext, id: &str) {
+        let Some(kubelet) = self.kubelets.get_mut(id).filter(|k| k.alive) else { return };
+        (kubelet.alive, kubelet.boots) = (false, true);
+        let name = kubelet.node.clone();
+        let (join, ready) = (ctx.settings.join.clone(), ctx.settings.node_ready.clone());
+        let wait = ctx.draw(&join) + ctx.draw(&ready);
+        ctx.queue.push_after(ctx.settings.node_monitor_grace, Work::Silent(name));
+        ctx.queue.push_after(wait, Work::Booted(id.to_owned()));
+    }
+
+    /// The machine has restarted: its kubelet says so, and runs the node's pods again.
+    pub(crate) fn booted(&mut self, ctx: &mut ClusterContext, id: &str) {
+        let runs = self.region.instance(id).is_some_and(|one| one.state == InstanceState::Running);
+        let Some(kubelet) = self.kubelets.get_mut(id).filter(|k| k.boots && runs) else { return };
+        (kubelet.alive, kubelet.boots) = (true, false);
+        let name = kubelet.node.clone();
+        let (boot_id, now) = (node::draw_boot_id(ctx), ctx.now());
+        ctx.queue.forget(&Work::Silent(name.clone()));
+        ctx.kube.modify_status(Kind::Node, &Key::new("", &name), |node| {
+            node["status"]["nodeInfo"]["bootID"] = Value::from(boot_id.clone());
+            for one in node["status"]["conditions"].as_array_mut().into_iter().flatten() {
+                if one["message"] == MENDED_BY_REBOOT {
+                    one["status"] = Value::from("True");
+                    one["message"] = Value::from("");
+                    one["lastTransitionTime"] = Value::from(now.clone());
+                }
+            }
+            true
+        });
+        self.ready(ctx, &name);
+        for pod in ctx.cache.pods_on(&name) {
+            self.resume(ctx, &pod);
+        }
+    }
+
     /// The instance goes: its kubelet falls silent and its pods end.
     fn instance_ended(&mut self, ctx: &mut ClusterContext, id: &str) {
-        let Some(kubelet) = self.kubelets.get_mut(id).filter(|k| k.alive) else { return };
-        kubelet.alive = false;
+        let Some(kubelet) = self.kubelets.get_mut(id).filter(|k| k.alive || k.boots) else { return };
+        (kubelet.alive, kubelet.boots) = (false, false);
         let name = kubelet.node.clone();
         self.waiting.remove(&name);
         for pod in ctx.cache.pods_on(&name).into_iter().filter(|p| !p.finished()) {
@@ -166,7 +209,7 @@ impl Kubelets {
                 if down {
                     kubelet.alive = false;
                     ctx.queue.push_after(ctx.settings.node_monitor_grace, Work::Silent(kubelet.node.clone()));
-                } else if runs {
+                } else if runs && !kubelet.boots {
                     kubelet.alive = true;
                     back.push(kubelet.node.clone());
                 }
@@ -260,7 +303,8 @@ impl Kubelets {
             node::add_csi(ctx, name, id, machine::volume_limit(&self.region, &instance));
         }
         let (address, zone) = (instance.private_ip, instance.zone);
-        let kubelet = Kubelet { node: name.to_owned(), address, zone, ready_at: Some(Instant::now()), alive: true };
+        let ready_at = Some(Instant::now());
+        let kubelet = Kubelet { node: name.to_owned(), address, zone, ready_at, alive: true, boots: false };
         self.kubelets.insert(id.to_owned(), kubelet);
         self.by_node.insert(name.to_owned(), id.to_owned());
     }

@@ -135,6 +135,11 @@ fn conditions(now: &str) -> Value {
     ])
 }
 
+/// A machine's boot ID, which is another after each start.
+pub(super) fn draw_boot_id(ctx: &mut ClusterContext) -> String {
+    format!("{:08x}-0000-4000-8000-{:012x}", ctx.rng.u32(..), ctx.rng.u64(..) >> 16)
+}
+
 fn info(ctx: &mut ClusterContext, instance: &RegionInstance, config: &NodeConfig) -> Value {
     use dovetail_cloud::family::AmiFamily;
     let (image, kernel) = match config.family {
@@ -145,7 +150,7 @@ fn info(ctx: &mut ClusterContext, instance: &RegionInstance, config: &NodeConfig
     };
     let arch = if instance.architecture == "arm64" { "arm64" } else { "amd64" };
     let machine_id = format!("ec2{:029x}", ctx.rng.u128(..) >> 12);
-    let boot = format!("{:08x}-0000-4000-8000-{:012x}", ctx.rng.u32(..), ctx.rng.u64(..) >> 16);
+    let boot = draw_boot_id(ctx);
     json!({
         "architecture": arch, "bootID": boot, "containerRuntimeVersion": "containerd://2.1.4",
         "kernelVersion": format!("{kernel}.{}", instance.architecture), "kubeProxyVersion": "",

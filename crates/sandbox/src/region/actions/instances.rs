@@ -1,4 +1,4 @@
-//! DescribeInstances, DescribeInstanceStatus, TerminateInstances.
+//! DescribeInstances, DescribeInstanceStatus, RebootInstances, TerminateInstances.
 
 use crate::region::actions::filters::{Filterable, Filters, maybe, one};
 use crate::region::actions::paging::ResultPage;
@@ -318,6 +318,30 @@ fn status_xml(cx: &Cx<'_>, view: &StatusView<'_>, xml: &mut Xml) {
             });
         });
     }
+}
+
+/// RebootInstances: all of them, or with one unknown id none. EC2 queues the request; what does not run is not rebooted.
+pub(crate) fn reboot(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
+    let ids = form.strings("InstanceId");
+    if ids.is_empty() {
+        return Err(AwsError::missing("InstanceId"));
+    }
+    for id in &ids {
+        let state = cx.visible(id)?.state;
+        if state != InstanceState::Running {
+            let message =
+                format!("The instance '{id}' is not in a state from which it can be rebooted: {}", state.name());
+            return Err(AwsError::new("IncorrectState", message));
+        }
+    }
+    if form.flag("DryRun") {
+        return Err(AwsError::dry_run());
+    }
+    cx.notes.push(("instances", ids.iter().map(|id| serde_json::Value::from(&**id)).collect()));
+    ids.iter().for_each(|id| cx.reboot(id));
+    let mut xml = Xml::new();
+    xml.text("return", "true");
+    Ok(xml)
 }
 
 /// TerminateInstances: all of them, or with one unknown id none.

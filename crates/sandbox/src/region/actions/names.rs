@@ -1,7 +1,7 @@
 //! The names of all actions that the region carries out.
 
 /// In the order of their names, whichever service they are of.
-pub const ACTIONS: [&str; 45] = [
+pub const ACTIONS: [&str; 46] = [
     "AddRoleToInstanceProfile",
     "AssumeRoleWithWebIdentity",
     "ChangeMessageVisibility",
@@ -41,6 +41,7 @@ pub const ACTIONS: [&str; 45] = [
     "GetRole",
     "ListClusters",
     "ListInstanceProfiles",
+    "RebootInstances",
     "ReceiveMessage",
     "RemoveRoleFromInstanceProfile",
     "RunInstances",

@@ -1,0 +1,77 @@
+//! A reboot for repair as it stands on a claim and on its Node.
+
+use dovetail_api::names::annotations::{REBOOT_GRACE, REBOOT_ISSUED, REBOOT_PRE_BOOT_ID};
+use dovetail_api::names::conditions;
+use dovetail_api::v1::{condition, parse_go_duration};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::clock::signed;
+
+/// State of a claim's reboot by its condition Rebooting, with the time of its last change between True and False.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RebootState {
+    /// Its node is drained.
+    Requested(Timestamp),
+    /// EC2 has been asked.
+    Issued(Timestamp),
+    /// It has come back.
+    Succeeded(Timestamp),
+    /// It has not come back in time.
+    Failed(Timestamp),
+}
+
+impl RebootState {
+    /// Reads it off a claim's conditions.
+    #[must_use]
+    pub fn from_conditions(conditions: &[Condition]) -> Option<Self> {
+        let own = condition(conditions, conditions::REBOOTING)?;
+        let at = own.last_transition_time.0;
+        match (own.status.as_str(), own.reason.as_str()) {
+            (conditions::TRUE, conditions::REBOOT_ISSUED) => Some(Self::Issued(at)),
+            (conditions::TRUE, _) => Some(Self::Requested(at)),
+            (conditions::FALSE, conditions::REBOOT_FAILED) => Some(Self::Failed(at)),
+            (conditions::FALSE, _) => Some(Self::Succeeded(at)),
+            _ => None,
+        }
+    }
+
+    /// True until it has come to an end.
+    #[must_use]
+    pub fn is_running(self) -> bool {
+        matches!(self, Self::Requested(_) | Self::Issued(_))
+    }
+
+    /// Time of a reboot that has brought the node back.
+    #[must_use]
+    pub fn succeeded(self) -> Option<Timestamp> {
+        match self {
+            Self::Succeeded(at) => Some(at),
+            _ => None,
+        }
+    }
+}
+
+/// A reboot as it stands on a Node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RebootNote {
+    /// `status.nodeInfo.bootID` before it.
+    pub pre_boot_id: String,
+    /// Bound of the drain; zero forces it.
+    pub grace: Option<SignedDuration>,
+    /// Time from which EC2 is asked, once the node is drained.
+    pub issued: Option<Timestamp>,
+}
+
+impl RebootNote {
+    /// Reads it off a Node's annotations.
+    #[must_use]
+    pub fn from_node(node: &Node) -> Option<Self> {
+        let own = node.metadata.annotations.as_ref()?;
+        let pre_boot_id = own.get(REBOOT_PRE_BOOT_ID)?.clone();
+        let grace = own.get(REBOOT_GRACE).and_then(|text| parse_go_duration(text).ok()).map(signed);
+        let issued = own.get(REBOOT_ISSUED).and_then(|text| text.parse().ok());
+        Some(Self { pre_boot_id, grace, issued })
+    }
+}
