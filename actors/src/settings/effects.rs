@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::gates as known_gates;
 use super::parse::gates;
 use super::table::{TABLE, Topic};
 
@@ -10,15 +11,15 @@ use super::table::{TABLE, Topic};
 const GATES_TO_COME: [&str; 2] = ["CapacityBuffer", "NodeOverlay"];
 /// Gates that have an effect.
 const GATES_THERE: [&str; 9] = [
-    super::DRIFT,
-    super::MANY_TO_MANY,
-    super::NODE_REPAIR,
-    super::REBOOT_FOR_REPAIR,
-    super::RESERVED_CAPACITY,
-    super::SPOT_TO_SPOT,
-    super::STATIC_CAPACITY,
-    super::TERMINATE_FIRST_DRIFT,
-    super::TERMINATE_FIRST_REPAIR,
+    known_gates::DRIFT,
+    known_gates::MANY_TO_MANY,
+    known_gates::NODE_REPAIR,
+    known_gates::REBOOT_FOR_REPAIR,
+    known_gates::RESERVED_CAPACITY,
+    known_gates::SPOT_TO_SPOT,
+    known_gates::STATIC_CAPACITY,
+    known_gates::TERMINATE_FIRST_DRIFT,
+    known_gates::TERMINATE_FIRST_REPAIR,
 ];
 /// Gates of `AWS_FEATURE_GATES` that are known and do nothing yet.
 const AWS_GATES_TO_COME: [&str; 1] = ["NodeClassCEL"];

@@ -2,6 +2,7 @@
 
 mod disruption;
 mod effects;
+mod gates;
 mod groups;
 mod parse;
 mod provider;
@@ -231,30 +232,10 @@ impl Default for Settings {
             webhook: WebhookSettings::default(),
             shadow: false,
             cpu_requests: 1000,
-            gates: BTreeSet::from([DRIFT.into(), RESERVED_CAPACITY.into()]),
+            gates: BTreeSet::from([gates::DRIFT.into(), gates::RESERVED_CAPACITY.into()]),
         }
     }
 }
-
-/// The gate of drift, on unless switched off.
-const DRIFT: &str = "Drift";
-/// The gate of capacity reservations, on unless switched off.
-const RESERVED_CAPACITY: &str = "ReservedCapacity";
-/// The gate of node repair.
-const NODE_REPAIR: &str = "NodeRepair";
-
-/// The gate of static pools.
-const STATIC_CAPACITY: &str = "StaticCapacity";
-/// The gates by which a node of a static pool at its limit goes before its successor.
-const TERMINATE_FIRST_DRIFT: &str = "TerminateFirstDrift";
-const TERMINATE_FIRST_REPAIR: &str = "TerminateFirstRepair";
-
-/// The gate by which unhealthy nodes are rebooted where a restart may mend them.
-const REBOOT_FOR_REPAIR: &str = "RebootForRepair";
-/// The gate by which spot nodes are replaced by cheaper spot nodes.
-const SPOT_TO_SPOT: &str = "SpotToSpotConsolidation";
-/// The gate by which nodes are replaced by several. Karpenter has none of this name.
-const MANY_TO_MANY: &str = "ManyToManyConsolidation";
 
 /// A setting that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -345,50 +326,6 @@ impl Settings {
         })
     }
 
-    /// True if the gate `ReservedCapacity` is open.
-    pub fn reserved_capacity(&self) -> bool {
-        self.gates.contains(RESERVED_CAPACITY)
-    }
-
-    pub fn drift(&self) -> bool {
-        self.gates.contains(DRIFT)
-    }
-
-    /// True if nodes that are unhealthy for too long are replaced.
-    pub fn node_repair(&self) -> bool {
-        self.gates.contains(NODE_REPAIR)
-    }
-
-    /// True if static pools are held.
-    pub fn static_capacity(&self) -> bool {
-        self.gates.contains(STATIC_CAPACITY)
-    }
-
-    /// True if a drifted node of a static pool at its limit goes before its successor.
-    pub fn terminate_first_drift(&self) -> bool {
-        self.gates.contains(TERMINATE_FIRST_DRIFT)
-    }
-
-    /// True if an unwell node of a static pool at its limit goes before its successor.
-    pub fn terminate_first_repair(&self) -> bool {
-        self.gates.contains(TERMINATE_FIRST_REPAIR)
-    }
-
-    /// True if unhealthy nodes are rebooted where a restart may mend them.
-    pub fn reboot_for_repair(&self) -> bool {
-        self.gates.contains(REBOOT_FOR_REPAIR)
-    }
-
-    /// True if the gate `SpotToSpotConsolidation` is open.
-    pub fn spot_to_spot(&self) -> bool {
-        self.gates.contains(SPOT_TO_SPOT)
-    }
-
-    /// True if the gate `ManyToManyConsolidation` is open.
-    pub fn many_to_many(&self) -> bool {
-        self.gates.contains(MANY_TO_MANY)
-    }
-
     /// Time after which the objects that a node class selects are asked for anew.
     pub fn class_refresh(&self) -> Duration {
         self.ami_refresh.min(self.subnet_refresh)
@@ -398,16 +335,6 @@ impl Settings {
     pub fn cores(&self) -> usize {
         let millicores = if self.cpu_requests > 0 { self.cpu_requests } else { 1000 };
         usize::try_from(millicores.div_euclid(1000) + i64::from(millicores % 1000 > 0)).unwrap_or(1)
-    }
-
-    fn set_gates(&mut self, written: BTreeMap<String, bool>) {
-        for (gate, on) in written {
-            if on {
-                self.gates.insert(gate);
-            } else {
-                self.gates.remove(&gate);
-            }
-        }
     }
 }
 

@@ -3,4 +3,5 @@
 pub mod journal;
 pub mod log_event;
 pub mod measure;
+mod names;
 pub mod span;

@@ -1,0 +1,79 @@
+//! Karpenter's feature gates, as `FEATURE_GATES` has them.
+
+use std::collections::BTreeMap;
+
+use super::Settings;
+
+/// The gate of drift, on unless switched off.
+pub(super) const DRIFT: &str = "Drift";
+/// The gate of capacity reservations, on unless switched off.
+pub(super) const RESERVED_CAPACITY: &str = "ReservedCapacity";
+/// The gate of node repair.
+pub(super) const NODE_REPAIR: &str = "NodeRepair";
+/// The gate of static pools.
+pub(super) const STATIC_CAPACITY: &str = "StaticCapacity";
+/// The gates by which a node of a static pool at its limit goes before its successor.
+pub(super) const TERMINATE_FIRST_DRIFT: &str = "TerminateFirstDrift";
+pub(super) const TERMINATE_FIRST_REPAIR: &str = "TerminateFirstRepair";
+/// The gate by which unhealthy nodes are rebooted where a restart may mend them.
+pub(super) const REBOOT_FOR_REPAIR: &str = "RebootForRepair";
+/// The gate by which spot nodes are replaced by cheaper spot nodes.
+pub(super) const SPOT_TO_SPOT: &str = "SpotToSpotConsolidation";
+/// The gate by which nodes are replaced by several. Karpenter has none of this name.
+pub(super) const MANY_TO_MANY: &str = "ManyToManyConsolidation";
+
+impl Settings {
+    /// True if the gate `ReservedCapacity` is open.
+    pub fn reserved_capacity(&self) -> bool {
+        self.gates.contains(RESERVED_CAPACITY)
+    }
+
+    pub fn drift(&self) -> bool {
+        self.gates.contains(DRIFT)
+    }
+
+    /// True if nodes that are unhealthy for too long are replaced.
+    pub fn node_repair(&self) -> bool {
+        self.gates.contains(NODE_REPAIR)
+    }
+
+    /// True if static pools are held.
+    pub fn static_capacity(&self) -> bool {
+        self.gates.contains(STATIC_CAPACITY)
+    }
+
+    /// True if a drifted node of a static pool at its limit goes before its successor.
+    pub fn terminate_first_drift(&self) -> bool {
+        self.gates.contains(TERMINATE_FIRST_DRIFT)
+    }
+
+    /// True if an unwell node of a static pool at its limit goes before its successor.
+    pub fn terminate_first_repair(&self) -> bool {
+        self.gates.contains(TERMINATE_FIRST_REPAIR)
+    }
+
+    /// True if unhealthy nodes are rebooted where a restart may mend them.
+    pub fn reboot_for_repair(&self) -> bool {
+        self.gates.contains(REBOOT_FOR_REPAIR)
+    }
+
+    /// True if the gate `SpotToSpotConsolidation` is open.
+    pub fn spot_to_spot(&self) -> bool {
+        self.gates.contains(SPOT_TO_SPOT)
+    }
+
+    /// True if the gate `ManyToManyConsolidation` is open.
+    pub fn many_to_many(&self) -> bool {
+        self.gates.contains(MANY_TO_MANY)
+    }
+
+    pub(super) fn set_gates(&mut self, written: BTreeMap<String, bool>) {
+        for (gate, on) in written {
+            if on {
+                self.gates.insert(gate);
+            } else {
+                self.gates.remove(&gate);
+            }
+        }
+    }
+}
