@@ -12,8 +12,9 @@ SUPPORT = {"aws-config", "aws-credential-types", "aws-smithy-async", "aws-smithy
 RUNTIME = {"aws-runtime", "aws-smithy-http", "aws-smithy-runtime", "aws-smithy-xml", "aws-types"}
 #: The name by which such a service's requests are signed.
 OWN_SERVICE = re.compile(r'\bsigning_name: "(\w+)"')
-CLIENT = re.compile(r"\bclients\s*\.\s*(\w+)")
-CALL = re.compile(r"\bclients\s*\.\s*(\w+)\s*\.\s*(\w+)\s*\(")
+#: Beside the clients is what paces their calls, which is no service.
+CLIENT = re.compile(r"\bclients\s*\.\s*(?!limiter\b)(\w+)")
+CALL = re.compile(r"\bclients\s*\.\s*(?!limiter\b)(\w+)\s*\.\s*(\w+)\s*\(")
 SENT = re.compile(r"\.send_with\(\s*&self\s*\.\s*clients\s*\.\s*(\w+)\s*\)")
 BUILT = re.compile(r"\b(\w+)InputBuilder::default\(\)")
 NAMED = re.compile(r'(?:classify\(\s*|const (?:CALL|ADD_ROLE): &str = )"(\w+)"')

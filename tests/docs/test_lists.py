@@ -152,7 +152,7 @@ class Guides(unittest.TestCase):
     def test_values_that_the_guides_set_are_in_the_chart(self):
         values = read("deploy/helm/dovetail/values.yaml")
         for path in [ROOT / "README.md", *DOCS.rglob("*.md")]:
-            for name in re.findall(r"--set \"?([a-zA-Z]+(?:\.[a-zA-Z]+)*)", path.read_text()):
+            for name in re.findall(r"--set \"?([a-z][a-zA-Z]*(?:\.[a-zA-Z]+)*)", path.read_text()):
                 for part in name.partition(".annotations")[0].split("."):
                     self.assertTrue(re.search(rf"^ *{part}:", values, re.MULTILINE), f"{path}: {name}")
 
