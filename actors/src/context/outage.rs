@@ -155,9 +155,9 @@ impl Outage {
         self.0.streams.store(streams, Ordering::Relaxed);
     }
 
-    /// The API server has refused to make a stream of a list.
-    pub fn refuses_streams(&self) {
-        self.stream_lists(false);
+    /// The API server has refused to make a stream of a list. True if that is new.
+    pub fn refuses_streams(&self) -> bool {
+        self.0.streams.swap(false, Ordering::Relaxed)
     }
 
     /// True if the API server makes streams of lists, as far as it is known.

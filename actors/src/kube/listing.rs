@@ -2,7 +2,9 @@
 
 use kube_runtime::watcher::{Config, Event};
 
+use crate::context::env::Env;
 use crate::context::outage::Outage;
+use crate::telemetry::log_event::LogEvent;
 
 /// Streams in a row that fail before their end, for whatever reason, after which pages are asked for.
 const FAILS_TOO_OFTEN: u32 = 3;
@@ -50,7 +52,7 @@ impl Listing {
             Event::InitDone => (self.complete, self.begun, self.failed) = (true, 0, 0),
             Event::InitApply(_) | Event::Apply(_) | Event::Delete(_) => {}
         }
-        self.streams && self.begun > 1 && self.fails(false, true)
+        self.streams && self.begun > 1 && self.fails(None, true)
     }
 
     /// True while a list is awaited.
@@ -62,22 +64,30 @@ impl Listing {
     pub fn is_late(&mut self) -> bool {
         let late = self.under_way;
         if late {
-            self.fails(false, true);
+            self.fails(None, true);
         }
         late
     }
 
-    /// The watch has failed: `refused` by the server, or its list `unfinished`. True if it lists anew, by pages.
-    pub fn fails(&mut self, refused: bool, unfinished: bool) -> bool {
+    /// True if a failure now costs the list that is awaited: a stream goes on behind a part of it that could not be read, and would
+    /// end as if nothing were missing.
+    pub fn is_cut_by_failure(&self) -> bool {
+        self.streams && !self.complete
+    }
+
+    /// The watch has failed: `refused` by the server, in these words, or its list `unfinished`. True if it lists anew, by pages.
+    pub fn fails(&mut self, refused: Option<(&Env, &str)>, unfinished: bool) -> bool {
         (self.under_way, self.begun) = (false, 0);
-        let refused = refused && !self.complete;
+        let refused = refused.filter(|_| !self.complete);
         self.failed += u32::from(!self.complete);
-        if !self.streams || !(refused || unfinished || self.failed >= FAILS_TOO_OFTEN) {
+        if !self.streams || !(refused.is_some() || unfinished || self.failed >= FAILS_TOO_OFTEN) {
             return false;
         }
         self.streams = false;
-        if refused {
-            self.outage.refuses_streams();
+        if let Some((env, why)) = refused
+            && self.outage.refuses_streams()
+        {
+            env.emit(LogEvent::ListsByPages { why: why.to_owned() });
         }
         true
     }
@@ -102,7 +112,6 @@ mod tests {
     use tower::service_fn;
 
     use super::*;
-    use crate::context::env::Env;
     use crate::kube::watch::{AfterWatchFailure, WatchNews, watch};
     use crate::reading::LenientApi;
     use crate::settings::Settings;
@@ -170,6 +179,11 @@ mod tests {
         assert!(!outage.streams_lists());
     }
 
+    fn env() -> Env {
+        let clock = Arc::new(VirtualClock::new(DEFAULT_START));
+        Env::new("r", Settings::default(), clock, Arc::new(MemoryJournal::default()), 1)
+    }
+
     fn listing(streams: bool) -> (Outage, Listing) {
         let outage = Outage::default();
         outage.stream_lists(streams);
@@ -180,26 +194,40 @@ mod tests {
 
     #[test]
     fn refused_stream_is_asked_for_by_no_watch_again() {
+        let env = env();
+        let refused = Some((&env, "no"));
         let (outage, mut listing) = listing(true);
-        assert!(listing.fails(true, false) && !outage.streams_lists());
+        assert!(listing.fails(refused, false) && !outage.streams_lists());
+        assert!(!outage.refuses_streams(), "it is said once");
         let (outage, mut listing) = self::listing(true);
         assert!(!listing.hears::<()>(&Event::Init) && listing.is_under_way());
-        assert!(!listing.fails(false, false), "the server is away");
+        assert!(!listing.fails(None, false), "the server is away");
         listing.begin(&Config::default());
         assert!(!listing.hears::<()>(&Event::Init) && !listing.hears::<()>(&Event::InitDone));
-        assert!(!listing.fails(true, false) && outage.streams_lists(), "what is refused is no list");
+        assert!(!listing.fails(refused, false) && outage.streams_lists(), "what is refused is no list");
         listing.begin(&Config::default());
-        assert_eq!([(), (), ()].map(|()| listing.fails(false, false)), [false, false, true], "nothing comes of it");
+        assert_eq!([(), (), ()].map(|()| listing.fails(None, false)), [false, false, true], "nothing comes of it");
+    }
+
+    #[test]
+    fn failure_within_a_stream_costs_the_list_and_later_ones_do_not() {
+        let (_, mut listing) = listing(true);
+        assert!(!listing.hears::<()>(&Event::Init) && listing.is_cut_by_failure());
+        assert!(!listing.hears::<()>(&Event::InitDone) && !listing.is_cut_by_failure());
+        let (_, mut pages) = self::listing(false);
+        assert!(!pages.hears::<()>(&Event::Init) && !pages.is_cut_by_failure(), "a page is asked for again by itself");
     }
 
     #[test]
     fn stream_without_an_end_is_a_list_by_pages_from_then_on() {
+        let env = env();
         let (outage, mut listing) = listing(true);
         assert!(!listing.hears::<()>(&Event::Init) && listing.hears::<()>(&Event::Init));
         assert!(outage.streams_lists(), "of another kind there may be less");
         listing.begin(&Config::default());
         assert!(!listing.hears::<()>(&Event::Init) && !listing.hears::<()>(&Event::Init));
         let (_, mut pages) = self::listing(false);
-        assert!(!pages.hears::<()>(&Event::Init) && !pages.hears::<()>(&Event::Init) && !pages.fails(true, true));
+        assert!(!pages.hears::<()>(&Event::Init) && !pages.hears::<()>(&Event::Init));
+        assert!(!pages.fails(Some((&env, "no")), true));
     }
 }

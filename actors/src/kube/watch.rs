@@ -134,6 +134,16 @@ fn is_refusal(error: &watcher::Error) -> bool {
     }
 }
 
+/// True if the server says that it makes no streams of lists, or not for us. Whatever else it answers may pass.
+fn is_refusal_of_streams(error: &watcher::Error) -> bool {
+    let refused = |status: &kube::core::Status| matches!(status.code, 400 | 403 | 405 | 422);
+    match error {
+        watcher::Error::WatchStartFailed(kube::Error::Api(status)) => refused(status),
+        watcher::Error::WatchError(status) => refused(status),
+        _ => false,
+    }
+}
+
 /// Hands everything to `on`. Ends never; the actor that spawned it ends it.
 pub async fn watch<K>(
     api: LenientApi<K>,
@@ -208,13 +218,14 @@ async fn for_ever<K>(
                     continue;
                 }
                 Ok(Some(Err(error))) => {
-                    let refused = is_refusal(&error);
-                    if listing.fails(refused, false) {
+                    let (refused, cut) = (is_refusal(&error), listing.is_cut_by_failure());
+                    let refused_stream = is_refusal_of_streams(&error);
+                    let (words, unreached) = in_words(error);
+                    if listing.fails(refused_stream.then_some((&env, &*words)), false) {
                         break;
                     }
                     refusals = if refused { refusals.saturating_add(1) } else { 0 };
-                    let (words, unreached) = in_words(error);
-                    (words, after.lists_anew(refusals), unreached)
+                    (words, cut || after.lists_anew(refusals), unreached)
                 }
                 Ok(None) => ("the watch has ended".to_owned(), true, false),
                 Err(_) if listing.is_late() => {
@@ -320,6 +331,20 @@ mod tests {
             assert!(!is_refusal(&watcher::Error::WatchStartFailed(api(code))), "{code}");
         }
         assert!(!is_refusal(&watcher::Error::WatchFailed(kube::Error::Service("cut off".into()))), "it is away");
+    }
+
+    #[test]
+    fn only_answers_about_the_request_itself_end_streams() {
+        let api = |code| Status::failure("no", "Reason").with_code(code).boxed();
+        for code in [400, 403, 405, 422] {
+            assert!(is_refusal_of_streams(&watcher::Error::WatchStartFailed(kube::Error::Api(api(code)))), "{code}");
+            assert!(is_refusal_of_streams(&watcher::Error::WatchError(api(code))), "{code}");
+        }
+        for code in [401, 404, 410, 429, 500, 502, 503, 504] {
+            assert!(!is_refusal_of_streams(&watcher::Error::WatchStartFailed(kube::Error::Api(api(code)))), "{code}");
+            assert!(!is_refusal_of_streams(&watcher::Error::WatchError(api(code))), "{code}");
+        }
+        assert!(!is_refusal_of_streams(&watcher::Error::NoResourceVersion));
     }
 
     #[test]

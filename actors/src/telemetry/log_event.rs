@@ -362,6 +362,8 @@ log_events! {
     NotStoredAnew "not_stored_anew" Warn { definition: String, object: String, why: String } => format!("{object} of {definition} cannot be stored as v1: {why}");
     /// Something failed and is retried; reported once until it succeeds.
     Retrying "retrying" Info { what: String, error: String } => format!("{what} failed and is tried again: {error}");
+    /// The API server refuses to send lists as streams; reported once.
+    ListsByPages "lists_by_pages" Info { why: String } => format!("lists are asked for by pages, as the API server makes no streams of them: {why}");
     /// A required call is refused, and is retried; reported at the first, tenth, hundredth refusal and so on.
     StillRefused "still_refused" Warn { what: String, error: String, times: u32, seconds: f64 } =>
         format!("{what} was refused{}, tried again in {seconds:.0}s: {error}", if *times > 1 { format!(" {times} times") } else { String::new() });

@@ -98,7 +98,7 @@ struct State {
     buckets: BTreeMap<RequestBucket, TokenBucket>,
     /// Our rate where nothing is refused, a second.
     rates: BTreeMap<RequestBucket, f64>,
-    /// Shares of these rates, of buckets in which something was refused.
+    /// Shares of these rates, of buckets that requests were sent by.
     learned: BTreeMap<RequestBucket, LearnedShare>,
     /// Tokens that those who wait will take of a bucket.
     waiting: BTreeMap<(RequestBucket, Priority, u64), f64>,
@@ -199,8 +199,7 @@ impl Limiter {
             if let Some(bucket) = state.buckets.get_mut(&needs.api) {
                 bucket.drain(now);
             }
-            let learned = state.learned.entry(needs.api);
-            learned.and_modify(|share| share.refused(now)).or_insert_with(|| LearnedShare::refused_first(now));
+            state.learned.entry(needs.api).or_insert_with(|| LearnedShare::whole(now)).refused(now);
             if let Some((resource, count)) = needs.resources
                 && let Some(bucket) = state.buckets.get_mut(&resource)
             {
@@ -232,13 +231,12 @@ impl State {
     /// Counts the tokens that have come back until now, and goes by the rates that have been learned.
     fn refill(&mut self, now: Duration) {
         self.buckets.values_mut().for_each(|bucket| bucket.refill(now));
-        self.learned.retain(|api, learned| {
+        for (api, learned) in &mut self.learned {
             let share = learned.grow(now);
             if let (Some(bucket), Some(rate)) = (self.buckets.get_mut(api), self.rates.get(api)) {
                 bucket.set_rate(rate * share);
             }
-            share < 1.0
-        });
+        }
     }
 
     /// Time until a launch of so many instances would have its tokens for them, were it the next to wait.
@@ -265,8 +263,10 @@ impl State {
         if longest > 0.0 {
             // A little more, as what was counted in fractions may be short of one.
             let pause = Duration::from_secs_f64(longest) + Duration::from_millis(1);
-            return Some(if self.learned.is_empty() { pause } else { pause.min(LONGEST_PAUSE) });
+            let whole = self.learned.values().all(LearnedShare::is_whole);
+            return Some(if whole { pause } else { pause.min(LONGEST_PAUSE) });
         }
+        self.learned.entry(needs.api).or_insert_with(|| LearnedShare::whole(now)).sent(now);
         for (api, _, count) in wanted.into_iter().flatten() {
             if let Some(bucket) = self.buckets.get_mut(&api) {
                 bucket.take_tokens(count);
