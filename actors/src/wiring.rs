@@ -208,6 +208,9 @@ pub fn start_leading(env: &Env, means: &ActorParts, warm: &Warm, leader_term: &L
         disruptor,
         packer,
     };
+    if let Some(work) = term.cloud("provider").work_of_leader() {
+        tokio::task::spawn_local(work);
+    }
     attach(warm, &leading);
     warm.catalogue.do_send(Keep(term.calls("catalogue")));
     leading

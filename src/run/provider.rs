@@ -79,9 +79,10 @@ fn reach_kwok(
         "the provider is kwok: its nodes are no machines, and have neither interruptions, images nor reservations"
     );
     Ok(Reached {
-        cloud: Arc::new(cloud.clone()),
+        cloud: Arc::new(cloud),
         endpoint: target.server(),
-        follows: cloud.create_when_due().boxed_local(),
+        // Its work is the leader's.
+        follows: futures::future::pending().boxed_local(),
     })
 }
 

@@ -182,6 +182,17 @@ impl CloudInstances for MeteredCloud {
         self.cloud.launch_pace(count)
     }
 
+    fn work_of_leader(&self) -> Option<BoxFuture<'static, ()>> {
+        let (work, leader_term) = (self.cloud.work_of_leader()?, self.leader_term.clone()?);
+        Some(Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = leader_term.over() => {}
+                _ = leader_term.while_holds(work) => {}
+            }
+        }))
+    }
+
     looking! {
         instances "List" () -> Vec<Instance>;
         instances_by_name "ListByName" (ended: bool) -> Vec<Instance>;
@@ -323,6 +334,10 @@ mod tests {
             tag(id: &'a str, tags: &'a BTreeMap<String, String>) -> ();
             instance_troubles() -> Vec<Trouble>;
         }
+
+        fn work_of_leader(&self) -> Option<BoxFuture<'static, ()>> {
+            Some(Box::pin(std::future::pending()))
+        }
     }
 
     impl CloudQueue for Slow {
@@ -386,5 +401,18 @@ mod tests {
         assert!(cloud.instances().await.is_ok(), "one may still look");
         let onlooker = MeteredCloud::shared(&shared, &env, "test");
         assert_eq!(change_everything(&*onlooker).await, 0);
+        assert!(onlooker.work_of_leader().is_none(), "who does not lead has no such work");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn providers_work_ends_with_the_term() {
+        let clock = Arc::new(TokioClock(Instant::now()));
+        let env = Env::new("r", Settings::default(), clock.clone(), Arc::new(MemoryJournal::default()), 1);
+        let leader_term = LeaderTerm::new(Term(1), Duration::from_secs(60), clock);
+        let slow: Arc<dyn Cloud> = Arc::new(Slow::default());
+        let mut work = MeteredCloud::within(&leader_term, &slow, &env, "test").work_of_leader().unwrap();
+        assert!(tokio::time::timeout(Duration::from_secs(59), &mut work).await.is_err(), "the term lasts");
+        leader_term.end();
+        assert!(tokio::time::timeout(Duration::from_secs(1), work).await.is_ok());
     }
 }

@@ -275,6 +275,9 @@ impl NodeClassActor {
 
     fn look_at_pool(&mut self, name: &str, ctx: &mut Context<Self>) {
         let Some(pool) = self.pools.get(name).cloned() else { return };
+        if pools::is_of_another(&pool, self.env.settings.provider) {
+            return;
+        }
         let its_class = pool.spec.template.spec.node_class_ref.name_for(self.env.settings.provider);
         let class = its_class.and_then(|name| self.classes.get(name));
         let (mut wanted, change) = adopt::judged(&pool, class.map(AsRef::as_ref), &self.env.settings, self.env.wall());

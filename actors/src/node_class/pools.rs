@@ -117,6 +117,12 @@ fn image_mismatch(pool: &NodePool, class: &EC2NodeClass) -> Option<String> {
     })
 }
 
+/// True for a pool of another provider's class: a replica of that provider writes it, in another namespace, and two would write its
+/// conditions in turn. A class of no known kind is nobody else's.
+pub fn is_of_another(pool: &NodePool, provider: Provider) -> bool {
+    pool.spec.template.spec.node_class_ref.provider().is_some_and(|own| own != provider)
+}
+
 fn class_readiness(pool: &NodePool, class: Option<&EC2NodeClass>, provider: Provider) -> Judgement {
     let named = &pool.spec.template.spec.node_class_ref;
     let ClassKind { kind, group, .. } = provider.class();
@@ -208,6 +214,8 @@ pub async fn write(calls: Calls, there: Arc<NodePool>, wanted: NodePool) -> Resu
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use dovetail_api::v1::NodeClassRef;
+
     use super::*;
 
     fn pool() -> NodePool {
@@ -267,6 +275,17 @@ mod tests {
             assert_eq!(told.is_empty(), fits, "{told:?}");
             assert!(told.iter().all(|(_, why)| why.contains("amd64") && why.contains("default finds are for arm64")));
         }
+    }
+
+    #[test]
+    fn only_a_pool_of_another_known_provider_is_passed_over() {
+        let mut pool = pool();
+        let of_another = |pool: &NodePool| Provider::ALL.map(|provider| is_of_another(pool, provider));
+        assert_eq!(of_another(&pool), [false, true]);
+        pool.spec.template.spec.node_class_ref = NodeClassRef::for_provider(Provider::Kwok, "default");
+        assert_eq!(of_another(&pool), [true, false]);
+        pool.spec.template.spec.node_class_ref.kind = "GCENodeClass".into();
+        assert_eq!(of_another(&pool), [false, false], "somebody has to say that nobody knows it");
     }
 
     #[test]

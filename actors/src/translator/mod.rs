@@ -24,6 +24,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::convert::ConversionContext as Meaning;
 use dovetail_api::convert::translate::{Source, Translation, TranslationProblem, translate};
+use dovetail_api::names::provider::Provider;
 use dovetail_api::v1alpha1::AWSNodeTemplate;
 use dovetail_api::v1alpha5::{Machine, Provisioner};
 use dovetail_cloud::CloudNodeClasses;
@@ -374,6 +375,10 @@ impl Actor for Translator {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        // The alpha kinds mean nodes on EC2.
+        if self.env.settings.provider != Provider::Ec2 {
+            return;
+        }
         self.look_for_kinds(ctx);
         ctx.run_interval(CHECK_INTERVAL, |actor, ctx| {
             if !actor.is_idle() {

@@ -120,6 +120,11 @@ pub trait CloudInstances: CloudIdentity {
     /// Puts tags on an instance.
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()>;
 
+    /// Work of its own that a provider has while this replica leads, which ends never. EC2 has none.
+    fn work_of_leader(&self) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
+
     /// Troubles that the status checks find with the region's instances, whoever's they are (DescribeInstanceStatus).
     fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>>;
 }

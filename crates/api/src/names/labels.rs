@@ -160,9 +160,10 @@ pub fn well_known() -> impl Iterator<Item = &'static str> {
     CORE_WELL_KNOWN.iter().copied().chain(std::iter::once(ZONE_ID)).chain(AWS_WELL_KNOWN.iter().copied())
 }
 
-/// True if `key` is a well-known label (after alias normalisation by the caller), of whatever provider.
+/// True if `key` is a well-known label of nodes on EC2 (after alias normalisation by the caller). Another provider's are in
+/// [`Provider::well_known_labels`](super::provider::Provider::well_known_labels).
 pub fn is_well_known(key: &str) -> bool {
-    well_known().chain(KWOK_WELL_KNOWN.iter().copied()).any(|known| known == key)
+    well_known().any(|known| known == key)
 }
 
 /// The reason for which a pool may not set or require `key`, `None` when it may (core spec 2, "Restricted"; aws spec 2).

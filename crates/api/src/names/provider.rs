@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::labels::{EC2_NODE_CLASS, KWOK_NODE_CLASS};
+use super::labels::{self, EC2_NODE_CLASS, KWOK_NODE_CLASS};
 use super::{AWS_GROUP, KWOK_GROUP};
 
 /// A provider of nodes, `PROVIDER`.
@@ -84,6 +84,22 @@ impl Provider {
         }
     }
 
+    /// The labels that its nodes have whatever their pool names: the core's, and its own.
+    pub fn well_known_labels(self) -> Vec<&'static str> {
+        match self {
+            Self::Ec2 => labels::well_known().collect(),
+            Self::Kwok => [labels::CORE_WELL_KNOWN, labels::KWOK_WELL_KNOWN].concat(),
+        }
+    }
+
+    /// True if `key` is one of them (after alias normalisation by the caller).
+    pub fn is_well_known(self, key: &str) -> bool {
+        match self {
+            Self::Ec2 => labels::is_well_known(key),
+            Self::Kwok => labels::CORE_WELL_KNOWN.contains(&key) || labels::KWOK_WELL_KNOWN.contains(&key),
+        }
+    }
+
     /// True if it takes instances back, with a warning to who hears of it.
     pub fn interrupts(self) -> bool {
         self == Self::Ec2
@@ -141,6 +157,33 @@ mod tests {
         for other in ["kwok://", "kwok://a/../b", "kwok:///zone/a", "default-abcde", "i-1a2b3c4d"] {
             assert!(!kwok(other), "{other}");
         }
+    }
+
+    #[test]
+    fn a_label_is_well_known_of_the_provider_whose_nodes_have_it() {
+        for (key, ec2, kwok) in [
+            (labels::ZONE, true, true),
+            (labels::INSTANCE_CPU, true, false),
+            (labels::ZONE_ID, true, false),
+            (labels::KWOK_INSTANCE_CPU, false, true),
+            (labels::KWOK_NODE_CLASS, false, false),
+            ("team", false, false),
+        ] {
+            assert_eq!((Provider::Ec2.is_well_known(key), Provider::Kwok.is_well_known(key)), (ec2, kwok), "{key}");
+            assert_eq!(labels::is_well_known(key), ec2, "{key}");
+        }
+        for provider in Provider::ALL {
+            assert!(provider.well_known_labels().into_iter().all(|key| provider.is_well_known(key)));
+        }
+    }
+
+    #[test]
+    fn a_reference_of_no_known_class_is_taken_for_ec2s() {
+        let foreign = NodeClassRef { group: "example.com".into(), kind: "NodeClass".into(), name: "default".into() };
+        let of = |provider| NodeClassRef::for_provider(provider, "default").provider();
+        assert_eq!((of(Provider::Ec2), of(Provider::Kwok)), (Some(Provider::Ec2), Some(Provider::Kwok)));
+        assert_eq!(foreign.provider(), None);
+        assert!(foreign.is_well_known(labels::INSTANCE_CPU) && !foreign.is_well_known(labels::KWOK_INSTANCE_CPU));
     }
 
     #[test]

@@ -130,6 +130,16 @@ impl NodeClassRef {
         Provider::ALL.into_iter().find_map(|provider| self.name_for(provider))
     }
 
+    /// The provider whose class is meant.
+    pub fn provider(&self) -> Option<Provider> {
+        Provider::ALL.into_iter().find(|provider| self.is_of(*provider))
+    }
+
+    /// True if `key` is a well-known label of the class's nodes; of a class of no known kind, of EC2's.
+    pub fn is_well_known(&self, key: &str) -> bool {
+        self.provider().unwrap_or_default().is_well_known(key)
+    }
+
     /// True for an EC2NodeClass.
     pub fn is_ec2(&self) -> bool {
         self.is_of(Provider::Ec2)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dovetail_api::names::provider::kwok_node;
+use dovetail_api::names::provider::{KWOK_SCHEME, kwok_node};
 use dovetail_api::names::tags;
 use dovetail_core::Offering;
 use futures::StreamExt as _;
@@ -31,8 +31,11 @@ const EACH: usize = 50;
 const MOST_WAITING: usize = 10_000;
 /// Longest nodeRegistrationDelay: a claim whose Node has not come by then has been given up long ago.
 const LONGEST_DELAY: Duration = Duration::from_secs(3600);
-/// Pause before a Node is created anew whose creation failed.
-const CREATED_AGAIN: Duration = Duration::from_secs(5);
+/// Pauses before a Node is created anew whose creation failed: the first, and the number of times that it doubles.
+const CREATED_AGAIN: (Duration, u32) = (Duration::from_secs(5), 6);
+
+/// Answers of the API server that the same request gets again.
+const FINAL: [u16; 7] = [400, 403, 404, 405, 413, 415, 422];
 
 impl KwokCloud {
     /// Creates the Nodes of one launch, or keeps them until it is time.
@@ -73,8 +76,20 @@ impl KwokCloud {
             return self.create(&node).await;
         }
         let name = node.name_any();
+        let there = self.waiting().get(&name).map(|one| one.node.clone());
+        if let Some(there) = there {
+            return Ok(there);
+        }
         if let Some(there) = self.nodes.get_opt(&name).await.map_err(|why| failed("get", why))? {
             return Ok(there);
+        }
+        // A Node that the API server will not have is no launch, now as little as later.
+        let trial = PostParams { dry_run: true, ..PostParams::default() };
+        match self.nodes.create(&trial, &node).await {
+            Ok(_) => {}
+            // It is there, or a webhook knows no trials.
+            Err(kube::Error::Api(status)) if matches!(status.code, 400 | 409) => {}
+            Err(why) => return Err(failed("try to create", why)),
         }
         let mut waiting = self.waiting();
         if waiting.len() >= MOST_WAITING {
@@ -82,7 +97,7 @@ impl KwokCloud {
             return Err(CloudError::Retryable { call: "CreateNode", code: "TooManyWaiting".into(), message });
         }
         let due = self.clock.monotonic().saturating_add(delay.min(LONGEST_DELAY));
-        let node = waiting.entry(name).or_insert(Waiting { node, due }).node.clone();
+        let node = waiting.entry(name).or_insert(Waiting { node, due, failures: 0 }).node.clone();
         drop(waiting);
         self.news.notify_one();
         Ok(node)
@@ -99,33 +114,56 @@ impl KwokCloud {
         }
     }
 
-    /// Creates the Nodes that have waited, each at its time. Ends never.
+    /// Creates the Nodes that have waited, each at its time. Ends never; it is the leader's, and ends with its term.
     pub async fn create_when_due(self) {
         loop {
             let now = self.clock.monotonic();
-            let (due, next) = {
+            let due: Vec<String> = {
                 let waiting = self.waiting();
-                let due: Vec<Node> =
-                    waiting.values().filter(|one| one.due <= now).map(|one| one.node.clone()).collect();
-                (due, waiting.values().map(|one| one.due).filter(|due| *due > now).min())
+                waiting.iter().filter(|(_, one)| one.due <= now).map(|(name, _)| name.clone()).collect()
             };
-            let mut later = next.map(|next| next.saturating_sub(now));
-            for node in due {
-                match self.create(&node).await {
-                    Ok(_) => drop(self.waiting().remove(&node.name_any())),
-                    Err(error) => {
-                        tracing::warn!(logger = "kwok", node = node.name_any(), %error, "a Node is not created yet");
-                        let again = self.clock.monotonic().saturating_add(CREATED_AGAIN);
-                        self.waiting().entry(node.name_any()).and_modify(|one| one.due = again);
-                        later = Some(later.map_or(CREATED_AGAIN, |later| later.min(CREATED_AGAIN)));
-                    }
+            let (mut failures, mut last) = (0_u32, None);
+            for name in due {
+                if let Err(error) = self.create_waiting(&name).await {
+                    failures += 1;
+                    last = Some((name, error));
                 }
             }
+            if let Some((node, error)) = last {
+                tracing::warn!(logger = "kwok", node, failures, %error, "a Node, or several, are not created yet");
+            }
+            // One that has failed waits for its pause.
+            let next = self.waiting().values().map(|one| one.due).min();
+            let pause = next.map_or(LONGEST_DELAY, |next| next.saturating_sub(self.clock.monotonic()));
             tokio::select! {
                 biased;
                 () = self.news.notified() => {}
-                () = tokio::time::sleep(later.unwrap_or(LONGEST_DELAY)) => {}
+                () = tokio::time::sleep(pause) => {}
             }
+        }
+    }
+
+    /// Creates a Node if it still waits. Whatever was asked of its instance meanwhile is done to the Node.
+    async fn create_waiting(&self, name: &str) -> Result<(), CloudError> {
+        let Some(node) = self.waiting().get(name).map(|one| one.node.clone()) else { return Ok(()) };
+        let created = match self.create(&node).await {
+            Ok(created) => created,
+            Err(error) => {
+                let now = self.clock.monotonic();
+                self.waiting().entry(name.to_owned()).and_modify(|one| {
+                    one.due = now.saturating_add(pause_after(one.failures));
+                    one.failures = one.failures.saturating_add(1);
+                });
+                return Err(error);
+            }
+        };
+        let waited = self.waiting().remove(name);
+        match waited.map(|one| InstanceRecord::from_node(&one.node)) {
+            None => self.end(&format!("{KWOK_SCHEME}{name}")).await,
+            Some(Some(record)) if InstanceRecord::from_node(&node).as_ref() != Some(&record) => {
+                self.write_record(name, created.metadata.uid.as_deref(), &record).await
+            }
+            Some(_) => Ok(()),
         }
     }
 
@@ -266,10 +304,16 @@ impl KwokCloud {
     }
 }
 
+/// Pause before a creation that has failed so often before.
+fn pause_after(failures: u32) -> Duration {
+    let (first, doublings) = CREATED_AGAIN;
+    first.saturating_mul(1 << failures.min(doublings))
+}
+
 /// A request to the API server that failed, as a call to a cloud. A Node whose creation nobody answered may be there.
 fn failed(what: &'static str, why: kube::Error) -> CloudError {
     let call = match what {
-        "create" => "CreateNode",
+        "create" | "try to create" => "CreateNode",
         "delete" => "DeleteNode",
         "list" => "ListNodes",
         "patch" => "PatchNode",
@@ -277,12 +321,13 @@ fn failed(what: &'static str, why: kube::Error) -> CloudError {
         _ => "GetKWOKNodeClass",
     };
     let (code, message) = match why {
-        kube::Error::Api(status) if matches!(status.code, 400..=428 | 430..=499) => {
+        kube::Error::Api(status) if FINAL.contains(&status.code) => {
             let hint = if status.code == 403 { "; the chart's settings.provider=kwok allows it" } else { "" };
             let message = format!("{}{hint}", status.message);
             return CloudError::Final { call, code: status.reason, message };
         }
-        kube::Error::Api(status) if status.code == 429 => {
+        // Credentials that are renewed, a list that has to begin anew, too many requests: nothing was done.
+        kube::Error::Api(status) if matches!(status.code, 400..=499) => {
             return CloudError::Retryable { call, code: status.reason, message: status.message };
         }
         kube::Error::Api(status) => (status.reason, status.message),
@@ -291,5 +336,35 @@ fn failed(what: &'static str, why: kube::Error) -> CloudError {
     match what {
         "create" => CloudError::MayHaveHappened { call, code, message },
         _ => CloudError::Retryable { call, code, message },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn only_what_stays_refused_fails_a_launch_for_good() {
+        let of = |what, code| {
+            let status = Status::failure("no", "Reason").with_code(code);
+            failed(what, kube::Error::Api(status.boxed()))
+        };
+        for code in FINAL {
+            assert!(matches!(of("create", code), CloudError::Final { .. }), "{code}");
+        }
+        for code in [401, 408, 409, 410, 429] {
+            assert!(matches!(of("create", code), CloudError::Retryable { .. }), "{code}");
+            assert!(matches!(of("list", code), CloudError::Retryable { .. }), "{code}");
+        }
+        assert!(matches!(of("create", 500), CloudError::MayHaveHappened { .. }));
+        assert!(matches!(of("try to create", 500), CloudError::Retryable { .. }), "it was a trial");
+        assert!(matches!(of("list", 504), CloudError::Retryable { .. }));
+    }
+
+    #[test]
+    fn pauses_double_to_five_minutes() {
+        assert_eq!([0, 1, 5, 6, u32::MAX].map(|failures| pause_after(failures).as_secs()), [5, 10, 160, 320, 320]);
     }
 }

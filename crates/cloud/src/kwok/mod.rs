@@ -5,8 +5,8 @@
 //! launch ──► waiting (nodeRegistrationDelay) ──► Node ──► marked as ended, deleted
 //! ```
 //!
-//! What waits is known to this process alone. Where it ends, its Nodes do not come; their claims are found without an instance,
-//! and are replaced, as after the loss of a machine that boots.
+//! What waits is known to this process alone, and created while it leads. Where it ends, its Nodes do not come; their claims are
+//! found without an instance, and are replaced, as after the loss of a machine that boots.
 
 pub mod catalogue;
 mod instances;
@@ -55,6 +55,8 @@ struct Waiting {
     node: Node,
     /// Monotonic.
     due: Duration,
+    /// Times in a row that its creation has failed.
+    failures: u32,
 }
 
 /// Nodes of kwok behind the seam.
@@ -234,6 +236,10 @@ impl CloudInstances for KwokCloud {
 
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
         self.put_tags(id, tags).boxed()
+    }
+
+    fn work_of_leader(&self) -> Option<BoxFuture<'static, ()>> {
+        Some(self.clone().create_when_due().boxed())
     }
 
     fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>> {

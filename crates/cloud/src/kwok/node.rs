@@ -145,15 +145,17 @@ fn partition_of(name: &str) -> String {
 pub fn instance_of(node: &Node) -> Option<Instance> {
     let record = InstanceRecord::from_node(node)?;
     let id = node.spec.as_ref()?.provider_id.clone().filter(|id| id.starts_with(KWOK_SCHEME))?;
+    // The process that marked it may have died before it deleted the Node: then its end is still to be asked for.
+    let ended_at = record.ended_at.filter(|_| node.metadata.deletion_timestamp.is_some());
     Some(Instance {
         id,
-        state: if record.ended_at.is_some() { "terminated" } else { "running" }.to_owned(),
+        state: if ended_at.is_some() { "terminated" } else { "running" }.to_owned(),
         instance_type: record.instance_type,
         zone: record.zone,
         capacity_type: record.capacity_type,
         private_dns_name: node.metadata.name.clone().unwrap_or_default(),
         launched_at: record.launched_at,
-        ended_at: record.ended_at,
+        ended_at,
         tags: record.tags,
         ..Instance::default()
     })
@@ -171,6 +173,7 @@ mod tests {
     use std::sync::Arc;
 
     use dovetail_api::v1::{EC2NodeClass, EC2NodeClassSpec};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
     use crate::kwok::catalogue::generic_types;
@@ -213,5 +216,23 @@ mod tests {
     fn an_instance_that_is_over_stays_so() {
         let record = InstanceRecord::default().ended(Timestamp::UNIX_EPOCH).ended(Timestamp::MAX);
         assert_eq!(record.ended_at, Some(Timestamp::UNIX_EPOCH));
+    }
+
+    #[test]
+    fn a_marked_node_that_nobody_deleted_is_still_an_instance() {
+        let record = InstanceRecord::default().ended(Timestamp::UNIX_EPOCH);
+        let mut node = Node {
+            metadata: ObjectMeta {
+                annotations: Some([(RECORD.to_owned(), record.text())].into()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(NodeSpec { provider_id: Some(format!("{KWOK_SCHEME}a")), ..NodeSpec::default() }),
+            ..Node::default()
+        };
+        let there = instance_of(&node).unwrap();
+        assert_eq!((there.state.as_str(), there.ended_at), ("running", None));
+        node.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        let over = instance_of(&node).unwrap();
+        assert_eq!((over.state.as_str(), over.ended_at), ("terminated", Some(Timestamp::UNIX_EPOCH)));
     }
 }

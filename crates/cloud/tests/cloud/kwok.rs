@@ -138,6 +138,7 @@ async fn node_comes_after_its_delay_unless_its_instance_ended_before() {
         assert_eq!(cloud.instance(&id).await.unwrap().unwrap().state, "running");
         assert_eq!(cloud.instance(&early).await.unwrap(), None);
     };
+    assert!(cloud.work_of_leader().is_some(), "the leader does it");
     tokio::select! {
         () = following => panic!("it ends never"),
         () = course => {}

@@ -122,7 +122,7 @@ impl Snapshot {
         let mut problem = Problem {
             preference_policy: input.preferences,
             min_values_policy: input.min_values,
-            well_known_labels: labels::well_known().map(str::to_owned).collect(),
+            well_known_labels: self.provider.well_known_labels().into_iter().map(str::to_owned).collect(),
             daemon_share: input.daemon_share,
             namespaces: self.storage.namespaces.values().map(|one| Namespace::clone(one)).collect(),
             daemon_pods: [self.daemon_pods(), self.daemons_beyond(input.now.wall)].concat(),

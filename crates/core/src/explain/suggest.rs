@@ -3,6 +3,9 @@
 
 use std::sync::Arc;
 
+use dovetail_api::names::labels::KWOK_NODE_CLASS;
+use dovetail_api::names::provider::Provider;
+
 use super::ExplainInput;
 use super::change::{Change, Suggestion, node_terms, same};
 use super::outcome::Placement;
@@ -251,6 +254,12 @@ fn selected(pod: &Pod) -> Vec<Change> {
     all
 }
 
+/// Provider of the pool's class: a pool of EC2's names its class, any other has it as a label.
+fn provider_of(pool: &Pool) -> Provider {
+    let is_kwok = pool.node_class.is_none() && pool.labels.contains_key(KWOK_NODE_CLASS);
+    if is_kwok { Provider::Kwok } else { Provider::Ec2 }
+}
+
 /// The pool opened to what the pod selects.
 fn opened(pod: &Pod, pool: &Pool) -> Vec<Change> {
     let mut wanted: Vec<(String, Vec<String>)> =
@@ -259,13 +268,14 @@ fn opened(pod: &Pod, pool: &Pool) -> Vec<Change> {
     wanted.extend(
         terms.filter(|one| one.operator == "In").map(|one| (one.key.clone(), one.values.clone().unwrap_or_default())),
     );
+    let provider = provider_of(pool);
     let change = |(key, values): (String, Vec<String>)| {
         let name = pool.name.clone();
         let listed = pool.requirements.iter().find(|one| same(&one.key, &key));
         match listed.map(|one| one.operator) {
             Some(Operator::In | Operator::NotIn) => Some(Change::AllowInPool { pool: name, key, values }),
             Some(_) => Some(Change::DropFromPool { pool: name, key }),
-            None if dovetail_api::names::labels::is_well_known(&key) => None,
+            None if provider.is_well_known(&key) => None,
             None => Some(Change::LabelPool { pool: name, key, value: values.into_iter().next()? }),
         }
     };

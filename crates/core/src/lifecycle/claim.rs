@@ -6,7 +6,9 @@ use dovetail_api::convert::provisioner_of;
 use dovetail_api::names::annotations as keys;
 use dovetail_api::names::labels::PROVISIONER_NAME;
 use dovetail_api::names::{TERMINATION_FINALIZER, labels};
-use dovetail_api::v1::{self, EC2NodeClass, NodeClaim, NodeClaimResources, NodeClaimSpec, NodePool, ResourceList};
+use dovetail_api::v1::{
+    self, EC2NodeClass, NodeClaim, NodeClaimResources, NodeClaimSpec, NodeClassRef, NodePool, ResourceList,
+};
 use dovetail_api::validation::MOST_REQUIREMENTS;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -71,10 +73,12 @@ fn requirements(plan: &ClaimPlan<'_>) -> Vec<NodeSelectorRequirement> {
     let open = |key: &str| !ours.contains(&key);
     let min_values =
         plan.requirements.iter().find(|one| one.key == labels::INSTANCE_TYPE).and_then(|one| one.min_values);
+    let class = &plan.pool.spec.template.spec.node_class_ref;
+    let resolve = |one| resolved(one, class);
     let mut types =
         NodeSelectorRequirement::one_of(labels::INSTANCE_TYPE, plan.instance_types.iter().take(MOST_TYPES).cloned());
     types.min_values = min_values;
-    let mut all: Vec<_> = plan.requirements.iter().filter(|one| open(&one.key)).cloned().map(resolved).collect();
+    let mut all: Vec<_> = plan.requirements.iter().filter(|one| open(&one.key)).cloned().map(resolve).collect();
     all.push(types);
     all.sort();
     within_schema(all)
@@ -103,8 +107,8 @@ fn follows_from_types(key: &str) -> bool {
     labels::AWS_WELL_KNOWN.contains(&key) && !labels::OF_LAUNCHES.contains(&key)
 }
 
-fn resolved(mut requirement: NodeSelectorRequirement) -> NodeSelectorRequirement {
-    if requirement.operator == Operator::In && !labels::is_well_known(&requirement.key) {
+fn resolved(mut requirement: NodeSelectorRequirement, class: &NodeClassRef) -> NodeSelectorRequirement {
+    if requirement.operator == Operator::In && !class.is_well_known(&requirement.key) {
         requirement.values.truncate(1);
     }
     requirement
@@ -112,7 +116,7 @@ fn resolved(mut requirement: NodeSelectorRequirement) -> NodeSelectorRequirement
 
 fn claim_labels(pool: &NodePool, requirements: &[NodeSelectorRequirement]) -> BTreeMap<String, String> {
     let class = &pool.spec.template.spec.node_class_ref;
-    let custom = requirements.iter().filter(|one| one.operator == Operator::In && !labels::is_well_known(&one.key));
+    let custom = requirements.iter().filter(|one| one.operator == Operator::In && !class.is_well_known(&one.key));
     let mut all: BTreeMap<_, _> =
         custom.filter_map(|one| Some((one.key.clone(), one.values.first()?.clone()))).collect();
     all.extend(pool.spec.template.metadata.labels.clone());
@@ -220,6 +224,7 @@ pub fn class_stamps(class: &EC2NodeClass) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use dovetail_api::names::provider::Provider;
     use serde_json::json;
 
     use super::*;
@@ -289,6 +294,35 @@ mod tests {
         assert_eq!(claim.metadata.labels.as_ref().unwrap()[PROVISIONER_NAME], "default");
         assert!(claim.spec.requirements.iter().all(|one| one.key != PROVISIONER_NAME));
         assert_eq!(crate::validity::claim(&claim), [], "the API server takes it");
+    }
+
+    #[test]
+    fn a_label_of_another_providers_nodes_is_the_claims_own() {
+        let of = |provider| {
+            let mut pool = pool();
+            pool.spec.template.spec.node_class_ref = NodeClassRef::for_provider(provider, "c");
+            let requirements = [labels::INSTANCE_CPU, labels::KWOK_INSTANCE_CPU]
+                .map(|key| NodeSelectorRequirement::one_of(key, ["4", "8"]));
+            let claim = node_claim(ClaimPlan {
+                name: "default-abcde",
+                pool: &pool,
+                requirements: &requirements,
+                instance_types: vec!["a".into()],
+                requests: &Resources::new(),
+                term: 3,
+                traceparent: "",
+                pool_hash: "1",
+                class_hash: None,
+            });
+            let own = claim.metadata.labels.clone().unwrap();
+            [labels::INSTANCE_CPU, labels::KWOK_INSTANCE_CPU].map(|key| {
+                let required = claim.spec.requirements.iter().find(|one| one.key == key).unwrap();
+                (required.values.len(), own.get(key).cloned())
+            })
+        };
+        let (custom, known) = ((1, Some("4".to_owned())), (2, None));
+        assert_eq!(of(Provider::Ec2), [known.clone(), custom.clone()], "a label of the user's own");
+        assert_eq!(of(Provider::Kwok), [custom, known]);
     }
 
     #[test]

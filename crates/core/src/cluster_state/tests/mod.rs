@@ -415,6 +415,18 @@ fn node_and_claim_are_one_machine_seen_by_claim_till_registered() {
 }
 
 #[test]
+fn pods_may_ask_for_the_labels_of_their_provider() {
+    use dovetail_api::names::labels::{INSTANCE_CPU, KWOK_INSTANCE_CPU, ZONE};
+    let known = |provider| {
+        let state = ClusterState::new().for_provider(provider);
+        let problem = state.snapshot().planning(&PlanningInput::default()).problem;
+        [ZONE, INSTANCE_CPU, KWOK_INSTANCE_CPU].map(|key| problem.well_known_labels.iter().any(|own| own == key))
+    };
+    assert_eq!(known(Provider::Ec2), [true, true, false]);
+    assert_eq!(known(Provider::Kwok), [true, false, true]);
+}
+
+#[test]
 fn a_pool_that_is_not_ready_is_left_out_and_said_so() {
     let mut state = ClusterState::new();
     state.apply_pool(pool("good", true));

@@ -120,7 +120,7 @@ impl Subject<'_> {
         let own = Requirements::from_labels(&own);
         let only_if_asked = |key: &str| {
             let open = wanted.get(key).is_some_and(crate::Requirement::is_complement);
-            own.get(key).is_none() && open && !labels::is_well_known(key)
+            own.get(key).is_none() && open && !self.claim.spec.node_class_ref.is_well_known(key)
         };
         let undefined: BTreeSet<String> =
             wanted.iter().map(|(key, _)| key).filter(|key| only_if_asked(key)).map(ToOwned::to_owned).collect();
