@@ -232,8 +232,13 @@ impl<'a> Look<'a> {
             return Outcome::Stays(format!("no place is ready for pod {namespace}/{name} after ten minutes"), true);
         }
         if !hope && self.now.duration_since(one.hoped) >= WITHOUT_A_PLACE {
-            if let Some(other) = self.memory.own_slots.other_than(&one.disrupted.pool, uid) {
-                return Outcome::Stays(format!("the successor of node {other} of its nodepool comes first"), false);
+            let (slots, pool) = (&self.memory.own_slots, &one.disrupted.pool);
+            let first = match repairs {
+                true => slots.before_repair(pool, uid, self.now).map(|(node, _)| node),
+                false => slots.other_than(pool, uid),
+            };
+            if let Some(other) = first {
+                return Outcome::Stays(format!("the successor of node {other} of its nodepool comes first"), repairs);
             }
             if let Some(reservation) = find_own_slot(self, machine) {
                 return match holds {

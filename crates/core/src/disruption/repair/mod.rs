@@ -30,6 +30,7 @@ use super::drift::{moves_any, together};
 use super::emptiness::PoolNodeTotals;
 use super::look::{Look, disrupted};
 use super::machines::NodeAndClaim;
+use super::own_slot::needs_slot;
 use super::pools::{DisruptionPool, Observing};
 use super::{RemovalReason, allowed, blocked};
 use crate::clock::signed;
@@ -222,7 +223,9 @@ impl<'a> Look<'a> {
             self.go(cause, disrupted);
             return true;
         }
-        if let Some(other) = self.memory.own_slots.other_than(pool, &machine.claim.uid) {
+        // With a place elsewhere it does not wait for the slot of another.
+        let first = self.memory.own_slots.before_repair(pool, &machine.claim.uid, self.now);
+        if let Some((other, _)) = first.filter(|(_, reservation)| needs_slot(self, machine, reservation)) {
             let why = format!("the successor of node {other} of its nodepool comes first");
             self.block(machine, why, None);
             return false;
