@@ -7,6 +7,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::names::instance_id;
 use dovetail_api::v1::NodeClaim;
+use dovetail_cloud::CloudError;
 use dovetail_core::cluster_state::{PodEntry, Snapshot};
 use dovetail_core::disruption::repair::{RebootEnd, RebootOrder, RebootStep, on_claim, on_node};
 use dovetail_core::ownership::OwnershipMarks;
@@ -25,6 +26,8 @@ use crate::telemetry::measure::Measure;
 
 /// Evictions under way at a time.
 const MOST_EVICTIONS: usize = 16;
+/// Codes by which AWS says that we may not ask: that does not change by itself.
+const FORBIDDEN: [&str; 3] = ["UnauthorizedOperation", "AccessDenied", "AccessDeniedException"];
 /// Time until a pod is evicted again, and EC2 asked again.
 const PAUSE: Duration = Duration::from_secs(10);
 
@@ -54,34 +57,43 @@ impl Disruptor {
             let Some(entry) = snapshot.claims.get(&order.disrupted.claim) else { continue };
             self.tell_reboot(order);
             match &order.step {
-                RebootStep::Drain { pods, force } => self.drain_for_reboot(pods, *force, ctx),
+                RebootStep::Drain { evict, delete } => {
+                    delete.iter().for_each(|(pod, grace)| self.drain_for_reboot(order, pod, Some(*grace), ctx));
+                    evict.iter().for_each(|pod| self.drain_for_reboot(order, pod, None, ctx));
+                }
                 RebootStep::Call => self.call_reboot(entry.claim.clone(), order.clone(), ctx),
                 _ => self.queue.push_back(Write::Reboot { claim: entry.claim.clone(), order: order.clone() }),
             }
         }
     }
 
-    fn drain_for_reboot(&mut self, pods: &[Arc<PodEntry>], force: bool, ctx: &mut Context<Self>) {
-        for entry in pods.iter().filter(|entry| !entry.deleting || force) {
-            let (pod, uid) = (entry.pod.clone(), entry.pod.uid.clone());
-            let rests = self.reboots.rests.contains_key(&uid) || self.reboots.evicting.len() >= MOST_EVICTIONS;
-            if rests || !self.reboots.evicting.insert(uid.clone()) {
-                continue;
-            }
-            let calls = self.links.calls.clone();
-            let evicting = async move {
-                match force {
-                    true => evict::delete(&calls, &pod, 0).await,
-                    false => evict::evict(&calls, &pod).await,
-                }
-            };
-            ctx.spawn(evicting.into_actor(self).map(move |outcome, disruptor, _| {
-                disruptor.reboots.evicting.remove(&uid);
-                if !matches!(outcome, EvictionOutcome::Gone) {
-                    disruptor.reboots.rests.insert(uid, disruptor.env.now() + PAUSE);
-                }
-            }));
+    /// Evicts a pod, or deletes it with these seconds to end.
+    fn drain_for_reboot(&mut self, order: &RebootOrder, entry: &PodEntry, grace: Option<u32>, ctx: &mut Context<Self>) {
+        let (pod, uid, order) = (entry.pod.clone(), entry.pod.uid.clone(), order.clone());
+        let rests = self.reboots.rests.contains_key(&uid) || self.reboots.evicting.len() >= MOST_EVICTIONS;
+        if rests || !self.reboots.evicting.insert(uid.clone()) {
+            return;
         }
+        let calls = self.links.calls.clone();
+        let evicting = async move {
+            let outcome = match grace {
+                Some(grace) => evict::delete(&calls, &pod, grace).await,
+                None => evict::evict(&calls, &pod).await,
+            };
+            (outcome, format!("{}/{}", pod.namespace, pod.name))
+        };
+        ctx.spawn(evicting.into_actor(self).map(move |(outcome, pod), disruptor, _| {
+            disruptor.reboots.evicting.remove(&uid);
+            if !matches!(outcome, EvictionOutcome::Gone) {
+                disruptor.reboots.rests.insert(uid, disruptor.env.now() + PAUSE);
+            }
+            // A budget's refusal is said as for any node that may not go.
+            if let EvictionOutcome::Denied(why) | EvictionOutcome::Failed(why) = outcome
+                && disruptor.links.calls.may_act()
+            {
+                disruptor.tell_failed(&order, "not drained", &format!("pod {pod} is not evicted: {why}"));
+            }
+        }));
     }
 
     /// Asks EC2 for the reboot, and writes on the claim that it has been asked.
@@ -93,15 +105,30 @@ impl Disruptor {
         let (links, now) = (self.links.clone(), self.env.wall());
         let asking = async move {
             ask_for_reboot(&links, &claim).await.map_err(|why| (order.clone(), why))?;
-            write_step(&links, &claim, &order, now).await.map_err(|error| (order, error.to_string()))
+            write_step(&links, &claim, &order, now).await.map_err(|error| (order, Unasked::ForNow(error.to_string())))
         };
         ctx.spawn(asking.into_actor(self).map(move |asked, disruptor, _| {
             disruptor.reboots.calling.remove(&uid);
             disruptor.reboots.rests.insert(uid, disruptor.env.now() + PAUSE);
             if let Err((order, why)) = asked {
-                disruptor.tell_failed(&order, "not asked", &format!("EC2 could not be asked for it: {why}"));
+                disruptor.tell_unasked(&order, &why);
             }
         }));
+    }
+
+    fn tell_unasked(&mut self, order: &RebootOrder, why: &Unasked) {
+        let all = matches!(why, Unasked::Forbidden(_));
+        let says = match why {
+            Unasked::ForNow(why) => format!("EC2 could not be asked for it: {why}"),
+            Unasked::ForGood(why) => format!("EC2 could not be asked for it, and is not asked again: {why}"),
+            Unasked::Forbidden(why) => {
+                format!("EC2 does not let us ask for it, and no node is rebooted until the next leader: {why}")
+            }
+        };
+        if !matches!(why, Unasked::ForNow(_)) {
+            self.memory.refuse_reboot(&order.disrupted, all);
+        }
+        self.tell_failed(order, "not asked", &says);
     }
 
     fn tell_reboot(&mut self, order: &RebootOrder) {
@@ -118,8 +145,8 @@ impl Disruptor {
                 let pool = &order.disrupted.pool;
                 self.env.measure(&Measure::NodeRebooted { pool, outcome: end.label() });
                 match end {
-                    RebootEnd::Failed => {
-                        self.tell_failed(order, "failed", "it is not back after 20 minutes, and is replaced");
+                    RebootEnd::Failed | RebootEnd::Refused | RebootEnd::Undrained => {
+                        self.tell_failed(order, "failed", &format!("{}: it is replaced", end.message()));
                     }
                     RebootEnd::Succeeded | RebootEnd::CalledOff => {
                         self.record(&order.disrupted, "NodeRebooted", end.message());
@@ -146,19 +173,40 @@ impl Disruptor {
     }
 }
 
-/// Asks EC2 to reboot a claim's instance, if its tags say that it is the claim's own.
-async fn ask_for_reboot(links: &DisruptorLinks, claim: &NodeClaim) -> Result<(), String> {
-    let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
-    let id = instance_id(provider_id).ok_or_else(|| format!("{provider_id:?} is no instance"))?;
-    let found = links.cloud.instance(id).await.map_err(|error| error.to_string())?;
-    let found = found.ok_or_else(|| format!("it does not know {id}"))?;
-    let cluster = links.calls.env.cluster(&*links.cloud);
-    let marks = OwnershipMarks::new(&cluster, &found.tags, &found.private_dns_name);
-    marks.is_of(claim).map_err(|why| format!("{id} is not its own: {why}"))?;
-    links.cloud.reboot(&found).await.map_err(|error| error.to_string())
+/// The reason for which EC2 has not been asked for a reboot.
+enum Unasked {
+    /// It is asked again.
+    ForNow(String),
+    /// Nothing helps.
+    ForGood(String),
+    /// Nor for any other node: the role does not have the right.
+    Forbidden(String),
 }
 
-/// Writes a step on the Node, then on the claim, as far as it is about them.
+impl Unasked {
+    fn from_error(error: &CloudError) -> Self {
+        let why = error.to_string();
+        match error.is_retryable() {
+            true => Self::ForNow(why),
+            false if FORBIDDEN.contains(&error.code()) => Self::Forbidden(why),
+            false => Self::ForGood(why),
+        }
+    }
+}
+
+/// Asks EC2 to reboot a claim's instance, if its tags say that it is the claim's own.
+async fn ask_for_reboot(links: &DisruptorLinks, claim: &NodeClaim) -> Result<(), Unasked> {
+    let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
+    let id = instance_id(provider_id).ok_or_else(|| Unasked::ForGood(format!("{provider_id:?} is no instance")))?;
+    let found = links.cloud.instance(id).await.map_err(|error| Unasked::from_error(&error))?;
+    let found = found.ok_or_else(|| Unasked::ForGood(format!("it does not know {id}")))?;
+    let cluster = links.calls.env.cluster(&*links.cloud);
+    let marks = OwnershipMarks::new(&cluster, &found.tags, &found.private_dns_name);
+    marks.is_of(claim).map_err(|why| Unasked::ForGood(format!("{id} is not its own: {why}")))?;
+    links.cloud.reboot(&found).await.map_err(|error| Unasked::from_error(&error))
+}
+
+/// Writes a step on the claim, then on the Node, as far as it is about them: an end that is not on the claim would be a beginning.
 ///
 /// # Errors
 /// As [`Calls::run`](crate::kube::calls::Calls::run).
@@ -168,16 +216,16 @@ pub(super) async fn write_step(
     order: &RebootOrder,
     now: Timestamp,
 ) -> Result<(), CallError> {
+    if order.step.is_about_claim() {
+        let claims = NodeClaimApi::new(links.calls.clone());
+        let written = claims.change_status(NodeClaim::clone(claim), |claim| on_claim(order, claim, now)).await?;
+        links.calls.env.post(&links.cluster, Wrote::Claim(Arc::new(written)));
+    }
     if order.step.is_about_node() {
         let nodes = Nodes::new(links.calls.clone());
         let there = nodes.get(&order.disrupted.node).await?;
         let node = nodes.change(there, |node| on_node(order, node, now)).await?;
         links.calls.env.post(&links.cluster, Wrote::Node(Arc::new(node)));
-    }
-    if order.step.is_about_claim() {
-        let claims = NodeClaimApi::new(links.calls.clone());
-        let written = claims.change_status(NodeClaim::clone(claim), |claim| on_claim(order, claim, now)).await?;
-        links.calls.env.post(&links.cluster, Wrote::Claim(Arc::new(written)));
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use actix::prelude::*;
 use dovetail_cloud::{CloudError, CloudInstances};
 use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
 use dovetail_core::disruption::RemovalReason;
-use dovetail_core::interruption::status::{Judged, Trouble, judge};
+use dovetail_core::interruption::status::{Judged, Trouble, counts_for, judge};
 use dovetail_core::interruption::{Announcement, InterruptionKind, InterruptionNotice};
 use jiff::SignedDuration;
 use kube::ResourceExt;
@@ -114,9 +114,13 @@ impl Interruption {
         let claims = ClaimsByInstance::from_snapshot(snapshot);
         // An event is found again at each look until it is written on the claim.
         let news = |one: &Trouble| !self.events.is_being_written(&event_of(one));
-        let own: Vec<Trouble> =
-            troubles.into_iter().filter(|one| claims.on(&one.instance).filter(stays).is_some() && news(one)).collect();
-        let Judged { go, braked } = judge(&own, snapshot.claims.len(), self.removed.len(), self.env.wall());
+        let wall = self.env.wall();
+        let counts = |one: &Trouble| {
+            let claim = claims.on(&one.instance).filter(stays);
+            claim.is_some_and(|claim| counts_for(one.kind, claim.facts.reboot, wall))
+        };
+        let own: Vec<Trouble> = troubles.into_iter().filter(|one| counts(one) && news(one)).collect();
+        let Judged { go, braked } = judge(&own, snapshot.claims.len(), self.removed.len(), wall);
         for trouble in &braked {
             if let Some(claim) = claims.on(&trouble.instance) {
                 self.tell_braked(claim);

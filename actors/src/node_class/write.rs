@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dovetail_api::names::annotations;
-use dovetail_api::names::conditions::{FALSE, READY, TRUE, UNKNOWN};
+use dovetail_api::names::conditions::{CAPACITY_RESERVATIONS_READY, FALSE, READY, TRUE, UNKNOWN};
 use dovetail_api::unimplemented;
 use dovetail_api::v1::{EC2NodeClass, NewCondition, condition, set_condition};
 use dovetail_api::validation::own;
@@ -94,6 +94,9 @@ pub(super) fn judged(
         let written = NewCondition::new(finding.condition, says).because(&finding.reason, &finding.message);
         set_condition(&mut status.conditions, written, generation, now);
     }
+    // Nothing of it is asked for any more.
+    let is_asked = found.conditions.iter().any(|finding| finding.condition == CAPACITY_RESERVATIONS_READY);
+    status.conditions.retain(|one| is_asked || one.type_ != CAPACITY_RESERVATIONS_READY);
     let dependents: Vec<&str> = found.conditions.iter().map(|finding| finding.condition).collect();
     readiness::set_root_of(&mut status.conditions, &dependents, generation, now);
     class

@@ -31,6 +31,7 @@ impl PoolNodeTotals {
     /// leaving is being disrupted.
     pub fn count(&mut self, machine: &NodeAndClaim<'_>, deleting: bool) {
         if (machine.initialized() || machine.reboots()) && !machine.claim.terminating {
+            let deleting = deleting || machine.reboots();
             self.nodes += 1;
             self.disrupting += usize::from(deleting || !machine.node.ready);
             self.leaving += usize::from(deleting);

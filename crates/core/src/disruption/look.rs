@@ -319,7 +319,8 @@ impl<'a> Look<'a> {
 
     /// Number of a pool's claims of which this look has decided that they leave, at once or after their pods have places.
     pub fn leaving_now(&self, pool: &str) -> usize {
-        self.going_now(pool) + self.memory.replacing.begun_at(pool, self.now)
+        let rebooted = repair::begun_now(&self.out.drift.reboots, pool);
+        self.going_now(pool) + self.memory.replacing.begun_at(pool, self.now) + rebooted
     }
 
     /// True if a claim is about to go by a decision of this look or an earlier one.

@@ -30,9 +30,10 @@ pub struct NodeAndClaim<'a> {
 }
 
 impl NodeAndClaim<'_> {
-    /// True while its instance is rebooted as a repair.
+    /// True while its instance is rebooted as a repair, and if it has not come back until it is gone.
     pub fn reboots(&self) -> bool {
-        self.claim.reboot.is_some_and(RebootState::is_running)
+        let failed = matches!(self.claim.reboot, Some(RebootState::Failed(_))) && self.node.reboot.is_some();
+        failed || self.claim.reboot.is_some_and(RebootState::is_running)
     }
 
     /// True if pods can run on it.

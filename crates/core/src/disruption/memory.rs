@@ -9,7 +9,7 @@ use super::RemovalReason;
 use super::drift::{DriftKnowledge, Gates, Networks, Replacements};
 use super::look::DisruptedClaim;
 use super::own_slot::OwnSlots;
-use super::repair::{HeldRepair, Repairs};
+use super::repair::{HeldRepair, RefusedReboots, Repairs};
 use crate::cluster_state::{PlanningInput, Snapshot};
 
 /// Time after which a removal that was asked for and has not begun is asked for again.
@@ -51,6 +51,8 @@ pub struct Memory {
     pub(super) replacing: Replacements,
     /// Repairs of pools, and alarms that many of their nodes share.
     pub(super) repairs: Repairs,
+    /// Reboots that EC2 refuses for good.
+    pub(super) refused_reboots: RefusedReboots,
 }
 
 impl Memory {
@@ -72,6 +74,11 @@ impl Memory {
     #[must_use]
     pub fn kept_slots(&self) -> Vec<String> {
         self.own_slots.kept().map(str::to_owned).collect()
+    }
+
+    /// Notes that EC2 refuses a claim's reboot for good; `all`: and any other in this term.
+    pub fn refuse_reboot(&mut self, disrupted: &DisruptedClaim, all: bool) {
+        self.refused_reboots.note(disrupted, all);
     }
 
     /// Takes the networks of the instances from the cloud.
@@ -108,6 +115,7 @@ impl Memory {
         self.expired.retain(|uid, name| there(uid, name));
         self.replacing.retain(there, |pool| snapshot.pools.contains_key(pool));
         let exists = |uid: &str, name: &str| snapshot.claims.get(name).is_some_and(|entry| entry.facts.uid == uid);
+        self.refused_reboots.retain(exists);
         self.repairs.retain(exists, there, |pool| snapshot.pools.contains_key(pool));
         self.cleared.retain(|node| snapshot.nodes.contains_key(node));
         self.judged.retain(|pool, _| snapshot.pools.contains_key(pool));
@@ -116,6 +124,11 @@ impl Memory {
     /// True if a claim's removal has been asked for.
     pub(super) fn is_asked(&self, uid: &str) -> bool {
         self.asked.contains_key(uid) || self.held.contains(uid)
+    }
+
+    /// Notes that a claim stays after all: its removal may be asked for again at once.
+    pub(super) fn unask(&mut self, uid: &str) {
+        self.asked.remove(uid);
     }
 
     /// Sets the claims, by uid, that commands hold: nothing else is decided about them.

@@ -33,7 +33,8 @@ use crate::problem::Problem;
 const LOST_AFTER: SignedDuration = SignedDuration::from_secs(60);
 /// Time from an instance's end in which its pods show that they wait.
 const SETTLED: SignedDuration = SignedDuration::from_secs(30);
-/// Longest wait for a successor while an instance of the reservation is free: whatever waits then waits for something else.
+/// Longest wait for a successor while an instance of the reservation is free, or until the pods on it are Ready: whatever waits
+/// then waits for something else. The longest wait of repairs, too, where the instance is lost.
 const AWAITED: SignedDuration = SignedDuration::from_secs(3600);
 /// Time until the next look while a successor is awaited.
 const AGAIN: SignedDuration = SignedDuration::from_secs(5);
@@ -122,6 +123,22 @@ pub(super) fn own_slot(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, input: &
     all_fit(&freed).then(|| own.to_owned())
 }
 
+/// True if a node's pods have no place but an instance of that reservation, free or not, which the node is in itself.
+pub(super) fn needs_slot(look: &Look<'_>, machine: &NodeAndClaim<'_>, reservation: &str) -> bool {
+    let label = |key: &str| machine.node.labels.get(key).map(String::as_str);
+    if label(CAPACITY_TYPE) != Some(RESERVED) || label(CAPACITY_RESERVATION_ID) != Some(reservation) {
+        return false;
+    }
+    let pods = machine.load.into_iter().flat_map(|load| load.pods.values());
+    let pods: Vec<&Arc<PodEntry>> = pods.filter(|pod| pod.is_active() && pod.reschedulable()).collect();
+    let mut problem = Arc::unwrap_or_clone(look.snapshot.planning_for(&input_of(look), &pods).problem);
+    problem.existing_nodes.retain(|node| node.name != machine.node.name);
+    let elsewhere = with_offerings(problem, |one| {
+        one.available = one.reservation() != Some(reservation) && (one.available || !is_used_up(one));
+    });
+    !all_fit(&elsewhere)
+}
+
 /// True if it is of a reservation of which nothing is left.
 fn is_used_up(one: &Offering) -> bool {
     one.reservation().is_some() && one.reservation_capacity == Some(0)
@@ -171,11 +188,11 @@ impl OwnSlots {
             return;
         };
         let stays = |entry: &Arc<ClaimEntry>| entry.facts.uid == uid && !entry.facts.deleting;
-        if since > now || snapshot.claims.get(&claim).is_some_and(stays) {
+        if snapshot.claims.get(&claim).is_some_and(stays) {
             return;
         }
         let disrupted = DisruptedClaim { claim, uid, pool: pool.to_owned(), node, node_uid, pods: 0 };
-        let ending = Ending { ordered: true, ..Ending::new(EndedFirst { disrupted, reservation }, since) };
+        let ending = Ending { ordered: true, ..Ending::new(EndedFirst { disrupted, reservation }, since.min(now)) };
         self.endings.insert(pool.to_owned(), ending);
     }
 
@@ -188,6 +205,13 @@ impl OwnSlots {
     pub fn other_than(&self, pool: &str, uid: &str) -> Option<&str> {
         let ending = self.endings.get(pool).filter(|one| one.ended.disrupted.uid != uid);
         ending.map(|one| one.ended.disrupted.node.as_str())
+    }
+
+    /// The same for a repair, which does not wait longer than [`AWAITED`] from that node's end: the node and its reservation.
+    pub fn before_repair(&self, pool: &str, uid: &str, now: Timestamp) -> Option<(&str, &str)> {
+        let ending = self.endings.get(pool).filter(|one| one.ended.disrupted.uid != uid)?;
+        let waits = ending.gone.is_none_or(|gone| now.duration_since(gone) < AWAITED);
+        waits.then_some((ending.ended.disrupted.node.as_str(), ending.ended.reservation.as_str()))
     }
 
     /// Reservations, by id, of which an instance is kept for a successor.
@@ -255,6 +279,8 @@ impl Ending {
         let waiting = any || snapshot.pods.values().any(is_displaced);
         match now.duration_since(gone) {
             passed if !waiting && passed >= SETTLED => State::Over,
+            // Its successor is there, and something else keeps its pods from being Ready.
+            passed if any && passed >= AWAITED => State::Over,
             _ if !any && self.free.is_some_and(|free| now.duration_since(free) >= AWAITED) => State::Over,
             passed if !any && full && passed >= LOST_AFTER => State::Lost,
             _ => State::UnderWay,
@@ -294,7 +320,10 @@ pub(super) fn follow_ended_first(look: &mut Look<'_>) {
 
 /// The reservation whose instance a node has to give up first ([`own_slot`]).
 pub(super) fn find_own_slot(look: &Look<'_>, machine: &NodeAndClaim<'_>) -> Option<String> {
+    own_slot(machine, look.snapshot, &input_of(look))
+}
+
+fn input_of(look: &Look<'_>) -> PlanningInput {
     let known = look.memory.planning.clone();
-    let input = PlanningInput { instance_types: look.offers.clone(), now: look.moment, only: None, ..known };
-    own_slot(machine, look.snapshot, &input)
+    PlanningInput { instance_types: look.offers.clone(), now: look.moment, only: None, ..known }
 }

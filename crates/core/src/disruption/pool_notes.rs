@@ -5,6 +5,7 @@ use dovetail_api::names::annotations::{ENDED_FIRST, REPAIR_PACE};
 use dovetail_api::v1::NodePool;
 
 use super::look::Look;
+use crate::cluster_state::{ClaimFacts, RebootState};
 
 /// An annotation that is to be written on a pool, or taken off it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +38,9 @@ pub(super) fn take_notes(look: &mut Look<'_>) {
         }
     }
     if repairs {
-        let going = look.snapshot.claims.values().filter(|entry| entry.facts.repaired && entry.facts.deleting);
+        let is_going =
+            |facts: &ClaimFacts| facts.repaired && facts.deleting || facts.reboot.is_some_and(RebootState::is_running);
+        let going = look.snapshot.claims.values().filter(|entry| is_going(&entry.facts));
         going.for_each(|entry| look.memory.repairs.note_going(&entry.facts));
     }
 }

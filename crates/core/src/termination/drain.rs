@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use dovetail_api::names::taints::{disrupted, disruption};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Taint;
 
 use crate::cluster_state::{PodEntry, Snapshot};
 use crate::pod::Pod;
@@ -75,8 +76,20 @@ impl Latecomers {
         snapshot: &Snapshot,
         now: Timestamp,
     ) -> Self {
+        Self::tolerating(&leaving(), pods, since, snapshot, now)
+    }
+
+    /// The same for a node that pods are told to leave by other taints.
+    #[must_use]
+    pub fn tolerating<'a>(
+        taints: &[Taint],
+        pods: impl IntoIterator<Item = &'a Arc<PodEntry>>,
+        since: Timestamp,
+        snapshot: &Snapshot,
+        now: Timestamp,
+    ) -> Self {
         let mut late = Self::default();
-        for pod in pods.into_iter().filter(|pod| comes_late(pod, since)) {
+        for pod in pods.into_iter().filter(|pod| comes_late(pod, since, taints)) {
             let refuses = || pod.ready && snapshot.budgets_of(&pod.pod).any(|budget| budget.refuses_now(true));
             let kept = pod.do_not_disrupt.holds(now) || refuses();
             let uids = if kept { &mut late.kept } else { &mut late.staying };
@@ -88,15 +101,16 @@ impl Latecomers {
     /// Latecomers if budgets are not known: nothing protects any.
     #[must_use]
     pub fn unkept<'a>(pods: impl IntoIterator<Item = &'a Arc<PodEntry>>, since: Timestamp) -> Self {
-        let late = pods.into_iter().filter(|pod| comes_late(pod, since));
+        let taints = leaving();
+        let late = pods.into_iter().filter(|pod| comes_late(pod, since, &taints));
         Self { staying: late.map(|pod| pod.pod.uid.clone()).collect(), kept: BTreeSet::new() }
     }
 }
 
 /// True if a pod was made after its node's deletion began, and is there because it tolerates that. The API dates both in
 /// whole seconds: the successor of a pod that is evicted at once is of the same second.
-fn comes_late(pod: &PodEntry, since: Timestamp) -> bool {
-    pod.pod.created.is_some_and(|created| created >= since) && !pod.deleting && tolerates_leaving(&pod.pod)
+fn comes_late(pod: &PodEntry, since: Timestamp, taints: &[Taint]) -> bool {
+    pod.pod.created.is_some_and(|created| created >= since) && !pod.deleting && tolerates_any(&pod.pod, taints)
 }
 
 /// The drain of a node with these pods; `deadline` is the end of the node's own grace.
@@ -143,7 +157,16 @@ pub fn ends_with_its_node(pod: &PodEntry) -> bool {
 }
 
 fn tolerates_leaving(pod: &Pod) -> bool {
-    !pod.tolerations.is_empty() && [disrupted(), disruption()].iter().any(|taint| pod.tolerates(taint))
+    tolerates_any(pod, &leaving())
+}
+
+fn tolerates_any(pod: &Pod, taints: &[Taint]) -> bool {
+    !pod.tolerations.is_empty() && taints.iter().any(|taint| pod.tolerates(taint))
+}
+
+/// Taints of nodes that go.
+fn leaving() -> [Taint; 2] {
+    [disrupted(), disruption()]
 }
 
 /// True if a pod can be on no node but one of that name, such as pods that other kinds of DaemonSets make.

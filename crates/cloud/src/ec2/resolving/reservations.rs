@@ -56,10 +56,7 @@ impl Ec2Cloud {
 
     /// True if a class selects no reservations, and uses the open ones of its zones.
     pub(in crate::ec2) fn uses_open(&self, spec: &EC2NodeClassSpec) -> bool {
-        self.settings.reserved_capacity
-            && self.settings.open_reservations
-            && spec.capacity_reservation_selector_terms.is_empty()
-            && family_of(spec).is_ok_and(|family| !family.is_windows())
+        self.settings.reserved_capacity && self.settings.open_reservations && fits_open(spec)
     }
 
     /// Number of unused instances of reservations, by id.
@@ -93,6 +90,13 @@ impl Ec2Cloud {
     }
 }
 
+/// True if a class selects no reservations, and its instances can be in open ones: Linux, and in no placement group.
+fn fits_open(spec: &EC2NodeClassSpec) -> bool {
+    spec.capacity_reservation_selector_terms.is_empty()
+        && spec.placement_group_selector.is_none()
+        && family_of(spec).is_ok_and(|family| !family.is_windows())
+}
+
 /// True if any Linux node of the type can be launched into it. What is in a placement group or an outpost, or of another tenancy or
 /// platform, has to be selected.
 fn fits_any_node(one: &sdk::CapacityReservation) -> bool {
@@ -119,5 +123,35 @@ fn reservation_of(one: &sdk::CapacityReservation, now: Timestamp) -> CapacityRes
         reservation_type: if block { CAPACITY_BLOCK } else { "default" }.to_owned(),
         interruptible: one.interruptible() == Some(true),
         state: if expires { EXPIRING } else { "active" }.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use dovetail_api::v1::{CapacityReservationSelectorTerm, PlacementGroupSelector};
+    use serde_json::json;
+
+    use super::*;
+
+    fn spec(alias: &str, change: impl FnOnce(&mut EC2NodeClassSpec)) -> EC2NodeClassSpec {
+        let mut spec: EC2NodeClassSpec = serde_json::from_value(json!({"amiSelectorTerms": [{"alias": alias}],
+            "subnetSelectorTerms": [{"id": "subnet-1"}], "securityGroupSelectorTerms": [{"id": "sg-1"}]}))
+        .unwrap();
+        change(&mut spec);
+        spec
+    }
+
+    #[test]
+    fn linux_classes_of_no_placement_group_use_open_reservations() {
+        let placed =
+            |spec: &mut EC2NodeClassSpec| spec.placement_group_selector = Some(PlacementGroupSelector::default());
+        let selecting = |spec: &mut EC2NodeClassSpec| {
+            spec.capacity_reservation_selector_terms = vec![CapacityReservationSelectorTerm::default()];
+        };
+        assert!(fits_open(&spec("al2023@latest", |_| ())));
+        assert!(!fits_open(&spec("windows2022@latest", |_| ())));
+        assert!(!fits_open(&spec("al2023@latest", placed)));
+        assert!(!fits_open(&spec("al2023@latest", selecting)));
     }
 }

@@ -43,6 +43,14 @@ impl RebootState {
         matches!(self, Self::Requested(_) | Self::Issued(_))
     }
 
+    /// Time of its last change between True and False.
+    #[must_use]
+    pub fn since(self) -> Timestamp {
+        match self {
+            Self::Requested(at) | Self::Issued(at) | Self::Succeeded(at) | Self::Failed(at) => at,
+        }
+    }
+
     /// Time of a reboot that has brought the node back.
     #[must_use]
     pub fn succeeded(self) -> Option<Timestamp> {

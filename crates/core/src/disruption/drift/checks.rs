@@ -152,8 +152,12 @@ impl Subject<'_> {
         let reserved = own.get(labels::CAPACITY_TYPE).is_some_and(|kind| kind == labels::RESERVED);
         let Some(id) = own.get(labels::CAPACITY_RESERVATION_ID).filter(|_| reserved) else { return Check::Agrees };
         let selects = self.class.is_some_and(|(class, _)| !class.spec.capacity_reservation_selector_terms.is_empty());
-        let looked_up = condition(&status.conditions, CAPACITY_RESERVATIONS_READY).map_or(!selects, is_looked_up);
-        if !self.gates.reserved_capacity || !looked_up {
+        let finding = condition(&status.conditions, CAPACITY_RESERVATIONS_READY);
+        // It selects none and does not use open ones: a reservation that is paid for is no reason to buy another instance.
+        if self.gates.reserved_capacity && finding.is_none() && !selects {
+            return Check::Agrees;
+        }
+        if !self.gates.reserved_capacity || !finding.is_some_and(is_looked_up) {
             return Check::Unknown;
         }
         Check::from_agreement(status.capacity_reservations.iter().any(|one| one.id == *id), || {

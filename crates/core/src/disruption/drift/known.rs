@@ -58,7 +58,7 @@ struct Sees {
     readable: bool,
     /// The status without conditions; `None` unless it is settled.
     status: Option<EC2NodeClassStatus>,
-    reservations: (bool, bool),
+    reservations: (Option<bool>, bool),
     images: Vec<AmiSelectorTerm>,
 }
 
@@ -266,7 +266,7 @@ impl OfPool {
 
 fn of_class(class: &EC2NodeClass, version: Option<String>, readable: bool) -> OfClass {
     let found = class.status.as_ref().and_then(|status| condition(&status.conditions, CAPACITY_RESERVATIONS_READY));
-    let found = found.is_some_and(is_looked_up);
+    let found = found.map(is_looked_up);
     let status = settled(class).map(|status| EC2NodeClassStatus { conditions: vec![], ..status.clone() });
     let sees = Sees {
         readable,

@@ -15,7 +15,7 @@ use crate::disruption::cause::DisruptionCause;
 use crate::disruption::emptiness::PoolNodeTotals;
 use crate::disruption::look::{DisruptedClaim, Look, disrupted};
 use crate::disruption::machines::NodeAndClaim;
-use crate::disruption::own_slot::{EndedFirst, find_own_slot};
+use crate::disruption::own_slot::{EndedFirst, find_own_slot, needs_slot};
 use crate::disruption::pool_notes::noted;
 use crate::disruption::pools::{DisruptionPool, Observing};
 use crate::disruption::repair::RepairMark;
@@ -236,8 +236,9 @@ impl<'a> Look<'a> {
             return Outcome::Stays(format!("no place is ready for pod {namespace}/{name} after ten minutes"), true);
         }
         if !hope && self.now.duration_since(one.hoped) >= WITHOUT_A_PLACE {
-            if let Some(other) = self.memory.own_slots.other_than(&one.disrupted.pool, uid) {
-                return Outcome::Stays(format!("the successor of node {other} of its nodepool comes first"), false);
+            if let Some((other, begins_again)) = self.comes_first(machine, &one.disrupted.pool, repairs) {
+                let why = format!("the successor of node {other} of its nodepool comes first");
+                return Outcome::Stays(why, begins_again);
             }
             if let Some(reservation) = find_own_slot(self, machine) {
                 return match holds {
@@ -248,6 +249,17 @@ impl<'a> Look<'a> {
             return Outcome::Stays(format!("there is no place for pod {namespace}/{name}"), true);
         }
         Outcome::Waits(hope)
+    }
+
+    /// The node of a pool whose successor is awaited before this one may go first; true if this one would begin again at once and
+    /// has to pause, as its repair waits for no slot.
+    fn comes_first(&self, machine: &NodeAndClaim<'a>, pool: &str, repairs: bool) -> Option<(String, bool)> {
+        let (slots, uid) = (&self.memory.own_slots, &machine.claim.uid);
+        if !repairs {
+            return slots.other_than(pool, uid).map(|node| (node.to_owned(), false));
+        }
+        let (node, reservation) = slots.before_repair(pool, uid, self.now)?;
+        Some((node.to_owned(), !needs_slot(self, machine, reservation)))
     }
 
     /// True if a node has been waiting for its places for as long as it may.

@@ -14,7 +14,7 @@ pub fn most_unwell(nodes: usize) -> usize {
 }
 
 /// The nodes of a pool, counted by what is reported of them, tolerated or not. A node that has not become initialized is not
-/// unwell, but on its way.
+/// unwell, but on its way, unless it is rebooted.
 #[derive(Default)]
 pub struct Tally<'a> {
     nodes: usize,
@@ -25,7 +25,7 @@ pub struct Tally<'a> {
 
 impl<'a> Tally<'a> {
     pub fn count(&mut self, machine: &NodeAndClaim<'a>) {
-        if !machine.initialized() {
+        if !machine.initialized() && !machine.reboots() {
             return;
         }
         self.nodes += 1;

@@ -23,13 +23,14 @@ use self::diagnosis::{Diagnosis, first_due};
 pub(super) use self::legacy::repair_by_force;
 pub use self::mark::RepairMark;
 pub(super) use self::pace::Repairs;
-pub(super) use self::reboot::go_on_with_reboots;
 pub use self::reboot::{RebootEnd, RebootOrder, RebootStep, on_claim, on_node};
+pub(super) use self::reboot::{RefusedReboots, begun_now, go_on_with_reboots};
 use super::cause::DisruptionCause;
 use super::drift::{moves_any, together};
 use super::emptiness::PoolNodeTotals;
 use super::look::{Look, disrupted};
 use super::machines::NodeAndClaim;
+use super::own_slot::needs_slot;
 use super::pools::{DisruptionPool, Observing};
 use super::succession::{holds_replicas, order_successor};
 use super::{RemovalReason, allowed, blocked};
@@ -86,12 +87,15 @@ pub(super) struct Ward<'a> {
     sick: Vec<NodeAndClaim<'a>>,
     /// Unwell nodes whose pods are getting places.
     running: Vec<NodeAndClaim<'a>>,
+    /// Number of nodes that are rebooted.
+    rebooting: usize,
 }
 
 impl<'a> Ward<'a> {
     /// Counts a node. `repairing`: its pods get places as it is unwell; `leaving`: it goes, for that or another reason.
     pub fn take_in(&mut self, machine: &NodeAndClaim<'a>, repairing: bool, leaving: bool) {
         self.tally.count(machine);
+        self.rebooting += usize::from(machine.reboots());
         if repairing {
             self.running.push(*machine);
         } else if !leaving && !machine.node.unwell.is_empty() {
@@ -133,7 +137,7 @@ impl<'a> Look<'a> {
             self.look_again(Some(until));
             return due.iter().for_each(|one| self.report_held(one, &ward.tally, HeldRepair::SuccessorsFellSick));
         }
-        let together = together(totals.nodes).saturating_sub(ward.running.len());
+        let together = together(totals.nodes).saturating_sub(ward.running.len() + ward.rebooting);
         let room = allowed.after(totals.leaving + self.leaving_now(pool)).min(together);
         self.repair_some(pool, &view, due, &ward.tally, room);
     }
@@ -213,7 +217,7 @@ impl<'a> Look<'a> {
         let cause = one.cause(self.claims_grace(machine));
         let disrupted = disrupted(machine);
         let gate = self.memory.drift.gates.reboot_for_repair && one.diagnosis.action == RepairAction::Reboot;
-        if gate && reboot::may_help(machine, self.now) {
+        if gate && reboot::may_help(self, machine) {
             self.memory.repairs.note_begun(pool, &disrupted, self.now);
             reboot::request(self, disrupted, one.diagnosis.condition);
             return true;
@@ -230,7 +234,9 @@ impl<'a> Look<'a> {
             self.go(cause, disrupted);
             return true;
         }
-        if let Some(other) = self.memory.own_slots.other_than(pool, &machine.claim.uid) {
+        // With a place elsewhere it does not wait for the slot of another.
+        let first = self.memory.own_slots.before_repair(pool, &machine.claim.uid, self.now);
+        if let Some((other, _)) = first.filter(|(_, reservation)| needs_slot(self, machine, reservation)) {
             let why = format!("the successor of node {other} of its nodepool comes first");
             self.block(machine, why, None);
             return false;

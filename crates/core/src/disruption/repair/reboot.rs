@@ -2,36 +2,40 @@
 //!
 //! ```text
 //! Rebooting=True ──► taint, boot ID noted ──► drained ──► issued ──► EC2 asked ──► another boot ID, Ready ──► False, Succeeded
-//! RebootRequested                                │              RebootIssued         │ not within 20 minutes
-//!                                                └──► healthy again: called off      └──► False, Failed: replaced
+//! RebootRequested                                │              RebootIssued         │ not within 20 minutes, or EC2 refuses
+//!                                                ├──► healthy again: called off      └──► False, Failed: replaced
+//!                                                └──► not within 10 minutes: called off, False, Failed: replaced
 //! ```
 //!
 //! The claim's condition and the Node's annotations are all that is known of it, so that a later leader goes on. Each look
 //! decides the next step of each reboot; a step that has not come to pass is decided again. While it lasts the node counts as
 //! one that becomes ready: pods that have left it wait for it, and launch nothing.
 
+mod written;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dovetail_api::names::annotations::{REBOOT_GRACE, REBOOT_ISSUED, REBOOT_PRE_BOOT_ID};
-use dovetail_api::names::conditions::{self, FALSE, INITIALIZED, REBOOTING, TRUE, UNKNOWN};
-use dovetail_api::names::{labels, taints};
-use dovetail_api::v1::{NewCondition, NodeClaim, set_condition};
+use dovetail_api::names::conditions::{self, REBOOTING};
+use dovetail_api::names::taints;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Node;
 
+pub use self::written::{on_claim, on_node};
 use super::diagnosis::Diagnosis;
 use super::find_veto;
 use crate::clock::later;
-use crate::cluster_state::{PodEntry, RebootState};
+use crate::cluster_state::{NodeEntry, PodEntry, RebootNote, RebootState, Snapshot};
 use crate::disruption::blocked;
 use crate::disruption::cause::DisruptionCause;
 use crate::disruption::look::{DisruptedClaim, Look, disrupted};
 use crate::disruption::machines::NodeAndClaim;
-use crate::lifecycle::readiness::set_root;
-use crate::termination::drain::ends_with_its_node;
+use crate::interruption::LONGEST_PLACE_WAIT;
+use crate::termination::drain::{Drain, Latecomers, drain};
 
 /// Longest time from the call to EC2 until the node is back.
 const BACK_WITHIN: SignedDuration = SignedDuration::from_mins(20);
+/// Time from the call in which a node that is well by then may go down yet.
+const GONE_DOWN_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 /// Time after a reboot in which another would not help: the node is replaced.
 const NOT_AGAIN_WITHIN: SignedDuration = SignedDuration::from_hours(24);
 /// Time until the next look while a step is under way.
@@ -59,21 +63,29 @@ pub enum RebootStep {
         /// Bound of the drain.
         grace: Option<SignedDuration>,
     },
-    /// Its pods leave; `force`: whatever their budgets say.
-    Drain { pods: Vec<Arc<PodEntry>>, force: bool },
+    /// Its pods leave.
+    Drain {
+        /// Pods to evict.
+        evict: Vec<Arc<PodEntry>>,
+        /// Pods to delete whatever protects them, with this many seconds to end.
+        delete: Vec<(Arc<PodEntry>, u32)>,
+    },
     /// The Node notes the time of the call.
     Note,
     /// EC2 is asked, and the claim says so.
     Call,
-    /// It is over.
+    /// It is over: the claim is written, then the Node.
     End(RebootEnd),
+    /// It is over on the claim, and not on the Node yet.
+    Tidy,
 }
 
 impl RebootStep {
     /// True if the Node is written.
     #[must_use]
     pub fn is_about_node(&self) -> bool {
-        matches!(self, Self::Prepare { .. } | Self::Note | Self::End(RebootEnd::Succeeded | RebootEnd::CalledOff))
+        use RebootEnd::{CalledOff, Succeeded, Undrained};
+        matches!(self, Self::Prepare { .. } | Self::Note | Self::Tidy | Self::End(Succeeded | CalledOff | Undrained))
     }
 
     /// True if the claim is written.
@@ -89,6 +101,10 @@ pub enum RebootEnd {
     Succeeded,
     /// It is not back in time.
     Failed,
+    /// EC2 will not have it.
+    Refused,
+    /// Its pods have not left in time: there was no call.
+    Undrained,
     /// It has become healthy by itself before the call.
     CalledOff,
 }
@@ -99,7 +115,7 @@ impl RebootEnd {
     pub fn label(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
+            Self::Failed | Self::Refused | Self::Undrained => "failed",
             Self::CalledOff => "called_off",
         }
     }
@@ -110,6 +126,8 @@ impl RebootEnd {
         match self {
             Self::Succeeded => "the node is back",
             Self::Failed => "the node is not back after 20 minutes",
+            Self::Refused => "EC2 refuses to reboot the instance",
+            Self::Undrained => "its pods have not left within 10 minutes",
             Self::CalledOff => "the node needs no reboot any more",
         }
     }
@@ -117,60 +135,130 @@ impl RebootEnd {
     /// The condition's reason.
     fn reason(self) -> &'static str {
         match self {
-            Self::Failed => conditions::REBOOT_FAILED,
+            Self::Failed | Self::Refused | Self::Undrained => conditions::REBOOT_FAILED,
             Self::Succeeded | Self::CalledOff => conditions::REBOOT_SUCCEEDED,
         }
     }
 }
 
-/// True if a node's instance may be rebooted rather than replaced: it has not been lately, and its Node has a boot ID.
-pub(super) fn may_help(machine: &NodeAndClaim<'_>, now: Timestamp) -> bool {
+/// Reboots that EC2 has refused for good in a term.
+#[derive(Clone, Debug, Default)]
+pub struct RefusedReboots {
+    /// Claims, by uid, with their names.
+    claims: BTreeMap<String, String>,
+    all: bool,
+}
+
+impl RefusedReboots {
+    /// Notes that EC2 refuses a claim's reboot for good; `all`: and any other, as it does not let us ask.
+    pub fn note(&mut self, disrupted: &DisruptedClaim, all: bool) {
+        self.claims.insert(disrupted.uid.clone(), disrupted.claim.clone());
+        self.all |= all;
+    }
+
+    /// Forgets claims that are gone.
+    pub fn retain(&mut self, there: impl Fn(&str, &str) -> bool) {
+        self.claims.retain(|uid, name| there(uid, name));
+    }
+
+    fn has(&self, uid: &str) -> bool {
+        self.all || self.claims.contains_key(uid)
+    }
+}
+
+/// True if a node's instance may be rebooted rather than replaced: EC2 lets us, it has not been lately, its Node has a boot ID,
+/// and no pod on it moves by its rollout, which makes its place on another node.
+pub(super) fn may_help(look: &Look<'_>, machine: &NodeAndClaim<'_>) -> bool {
     let again = match machine.claim.reboot {
         None => true,
-        Some(RebootState::Succeeded(at)) => now.duration_since(at) >= NOT_AGAIN_WITHIN,
+        Some(RebootState::Succeeded(at)) => look.now.duration_since(at) >= NOT_AGAIN_WITHIN,
         Some(_) => false,
     };
-    again && !machine.node.boot_id.is_empty()
+    let mut pods = machine.load.into_iter().flat_map(|load| load.pods.values());
+    again
+        && !machine.node.boot_id.is_empty()
+        && !look.memory.refused_reboots.has(&machine.claim.uid)
+        && !pods.any(|pod| look.snapshot.moves_by_rollout(pod))
 }
 
 /// Begins a reboot.
 pub(super) fn request(look: &mut Look<'_>, disrupted: DisruptedClaim, condition: &'static str) {
     look.memory.ask(&disrupted, look.now);
-    look.out.drift.reboots.push(RebootOrder { disrupted, step: RebootStep::Request { condition } });
+    push(look, disrupted, RebootStep::Request { condition });
+}
+
+fn push(look: &mut Look<'_>, disrupted: DisruptedClaim, step: RebootStep) {
+    look.out.drift.reboots.push(RebootOrder { disrupted, step });
     look.look_again(Some(later(look.now, AGAIN)));
+}
+
+/// Number of reboots of a pool's nodes that this look begins.
+pub(in crate::disruption) fn begun_now(orders: &[RebootOrder], pool: &str) -> usize {
+    let begins = |one: &&RebootOrder| matches!(one.step, RebootStep::Request { .. }) && one.disrupted.pool == pool;
+    orders.iter().filter(begins).count()
 }
 
 /// Goes on with the reboots that are under way, and replaces nodes that are not back.
 pub(in crate::disruption) fn go_on_with_reboots<'a>(look: &mut Look<'a>, machines: &[NodeAndClaim<'a>]) {
     for machine in machines.iter().filter(|machine| !machine.claim.deleting && !machine.node.deleting) {
-        match machine.claim.reboot {
-            Some(state) if state.is_running() => go_on(look, machine, state),
-            Some(RebootState::Failed(_))
-                if machine.node.reboot.is_some() && !look.memory.is_asked(&machine.claim.uid) =>
-            {
-                let grace = if machine.node.ready { None } else { Some(SignedDuration::ZERO) };
-                look.go(DisruptionCause::Unhealthy { condition: REBOOTING, grace }, disrupted(machine));
-            }
+        match (machine.claim.reboot, &machine.node.reboot) {
+            (Some(state), _) if state.is_running() => go_on(look, machine, state),
+            (Some(RebootState::Succeeded(_)), Some(_)) => push(look, disrupted(machine), RebootStep::Tidy),
+            (Some(RebootState::Failed(_)), Some(note)) => replace(look, machine, note),
             _ => {}
         }
     }
 }
 
+/// Replaces a node whose reboot has failed, unless it is back after all or its repair is vetoed.
+fn replace<'a>(look: &mut Look<'a>, machine: &NodeAndClaim<'a>, note: &RebootNote) {
+    let node = machine.node;
+    if node.ready && has_rebooted(node, note) {
+        return push(look, disrupted(machine), RebootStep::End(RebootEnd::Succeeded));
+    }
+    if note.issued.is_none() || node.ready && is_well(machine, look.now) {
+        return push(look, disrupted(machine), RebootStep::Tidy);
+    }
+    if let Some(why) = find_veto(machine) {
+        return look.block(machine, why, None);
+    }
+    if !look.memory.is_asked(&machine.claim.uid) {
+        let grace = if node.ready { None } else { Some(SignedDuration::ZERO) };
+        look.go(DisruptionCause::Unhealthy { condition: REBOOTING, grace }, disrupted(machine));
+    }
+}
+
+fn is_well(machine: &NodeAndClaim<'_>, now: Timestamp) -> bool {
+    Diagnosis::from_conditions(&machine.node.unwell, None, now).is_none()
+}
+
+fn has_rebooted(node: &NodeEntry, note: &RebootNote) -> bool {
+    !node.boot_id.is_empty() && node.boot_id != note.pre_boot_id
+}
+
 fn go_on<'a>(look: &mut Look<'a>, machine: &NodeAndClaim<'a>, state: RebootState) {
-    let pods: Vec<Arc<PodEntry>> = leaving(machine).cloned().collect();
-    let well =
-        find_veto(machine).is_some() || Diagnosis::from_conditions(&machine.node.unwell, None, look.now).is_none();
-    let step = match next_step(machine, state, &pods, well, look.now) {
+    let course = Course {
+        node: machine.node,
+        state,
+        drain: drain_of(machine, state, look.snapshot, look.now),
+        well: find_veto(machine).is_some() || is_well(machine, look.now),
+        refused: look.memory.refused_reboots.has(&machine.claim.uid),
+        now: look.now,
+    };
+    let step = match course.next_step() {
         Ok(step) => step,
         Err(until) => return look.look_again(Some(until)),
     };
     match &step {
-        RebootStep::Drain { force: false, .. } => {
+        RebootStep::Drain { delete, .. } if delete.is_empty() => {
             if let Some((why, until)) = blocked::by_pods(machine, look.snapshot, look.now) {
                 look.block(machine, why, until);
             }
         }
-        RebootStep::End(_) => look.memory.repairs.called_off(&machine.claim.uid),
+        RebootStep::End(_) => {
+            look.memory.repairs.called_off(&machine.claim.uid);
+            look.memory.unask(&machine.claim.uid);
+        }
         _ => {}
     }
     let grace = look.claims_grace(machine);
@@ -178,166 +266,102 @@ fn go_on<'a>(look: &mut Look<'a>, machine: &NodeAndClaim<'a>, state: RebootState
         RebootStep::Prepare { boot_id, .. } => RebootStep::Prepare { boot_id, grace },
         step => step,
     };
-    look.out.drift.reboots.push(RebootOrder { disrupted: disrupted(machine), step });
-    look.look_again(Some(later(look.now, AGAIN)));
+    push(look, disrupted(machine), step);
 }
 
-/// Pods that have to leave before the reboot.
-fn leaving<'a>(machine: &NodeAndClaim<'a>) -> impl Iterator<Item = &'a Arc<PodEntry>> {
+/// The drain as the terminator would have it, but for DaemonSets' pods, which stay. Pods that come although they are told to
+/// leave end with the reboot, or are waited for if they are protected.
+fn drain_of(machine: &NodeAndClaim<'_>, state: RebootState, snapshot: &Snapshot, now: Timestamp) -> Drain {
     let pods = machine.load.into_iter().flat_map(|load| load.pods.values());
-    pods.filter(|pod| !pod.terminal && !pod.daemon && !ends_with_its_node(pod))
+    let pods: Vec<Arc<PodEntry>> = pods.filter(|pod| !pod.daemon).cloned().collect();
+    let since = state.since();
+    let taints = [taints::rebooting(), taints::disrupted(), taints::disruption()];
+    let late = Latecomers::tolerating(&taints, &pods, since, snapshot, now);
+    let grace = machine.node.reboot.as_ref().and_then(|note| note.grace);
+    drain(pods, &late, grace.map(|grace| later(since, grace)), now)
 }
 
-/// The next step, or the time until which there is none.
-fn next_step(
-    machine: &NodeAndClaim<'_>,
+/// Everything that the next step of a reboot is decided by.
+struct Course<'a> {
+    node: &'a NodeEntry,
     state: RebootState,
-    pods: &[Arc<PodEntry>],
+    drain: Drain,
+    /// True if it needs no repair, or must not be repaired.
     well: bool,
+    /// True if EC2 refuses it for good.
+    refused: bool,
     now: Timestamp,
-) -> Result<RebootStep, Timestamp> {
-    let node = machine.node;
-    let (requested, is_issued) = match state {
-        RebootState::Requested(at) => (at, false),
-        RebootState::Issued(at) | RebootState::Succeeded(at) | RebootState::Failed(at) => (at, true),
-    };
-    let Some(note) = &node.reboot else {
-        // The Node's part is over, or has not begun.
-        return Ok(match is_issued {
-            true => RebootStep::End(RebootEnd::Succeeded),
-            false if well => RebootStep::End(RebootEnd::CalledOff),
-            false => RebootStep::Prepare { boot_id: node.boot_id.clone(), grace: None },
-        });
-    };
-    let is_back = node.ready && !node.boot_id.is_empty() && node.boot_id != note.pre_boot_id;
-    if is_back {
-        return Ok(RebootStep::End(RebootEnd::Succeeded));
-    }
-    match note.issued {
-        Some(at) if now.duration_since(at) >= BACK_WITHIN => Ok(RebootStep::End(RebootEnd::Failed)),
-        Some(_) if !is_issued => Ok(RebootStep::Call),
-        Some(at) => Err(later(at, BACK_WITHIN)),
-        None if well => Ok(RebootStep::End(RebootEnd::CalledOff)),
-        None if pods.is_empty() => Ok(RebootStep::Note),
-        None => {
-            let force = note.grace.is_some_and(|grace| now.duration_since(requested) >= grace);
-            Ok(RebootStep::Drain { pods: pods.to_vec(), force })
-        }
-    }
 }
 
-/// The claim with the condition, as a step has it. Another claim of its name is left alone.
-#[must_use]
-pub fn on_claim(order: &RebootOrder, claim: &NodeClaim, now: Timestamp) -> NodeClaim {
-    let mut claim = claim.clone();
-    if claim.metadata.uid.as_ref() != Some(&order.disrupted.uid) || claim.metadata.deletion_timestamp.is_some() {
-        return claim;
-    }
-    let generation = claim.metadata.generation;
-    let conditions = &mut claim.status.get_or_insert_default().conditions;
-    let mut set = |status, reason, message: &str| {
-        set_condition(conditions, NewCondition::new(REBOOTING, status).because(reason, message), generation, now);
-    };
-    match &order.step {
-        RebootStep::Request { condition } => {
-            set(TRUE, conditions::REBOOT_REQUESTED, &format!("its node's condition {condition} calls for a reboot"));
-            let waits = NewCondition::new(INITIALIZED, UNKNOWN).because(REBOOTING, "the node is rebooted");
-            set_condition(conditions, waits, generation, now);
-            set_root(conditions, generation, now);
+impl Course<'_> {
+    /// The next step, or the time until which there is none.
+    fn next_step(&self) -> Result<RebootStep, Timestamp> {
+        let is_issued = !matches!(self.state, RebootState::Requested(_));
+        let Some(note) = &self.node.reboot else {
+            // The Node's part is over, or has not begun.
+            return Ok(match is_issued {
+                true => RebootStep::End(RebootEnd::Succeeded),
+                false if self.well => RebootStep::End(RebootEnd::CalledOff),
+                false if self.refused => RebootStep::End(RebootEnd::Refused),
+                false => RebootStep::Prepare { boot_id: self.node.boot_id.clone(), grace: None },
+            });
+        };
+        if self.node.ready && has_rebooted(self.node, note) {
+            return Ok(RebootStep::End(RebootEnd::Succeeded));
         }
-        RebootStep::Call => set(TRUE, conditions::REBOOT_ISSUED, "EC2 has been asked to reboot the instance"),
-        RebootStep::End(end) => {
-            set(FALSE, end.reason(), end.message());
+        match note.issued {
+            // A time that is none is noted anew: nothing would ever be over.
+            Some(at) if written::is_to_come(at, self.now) => Ok(RebootStep::Note),
+            None if is_issued => Ok(RebootStep::Note),
+            Some(at) => self.after_note(at.min(self.now), is_issued, has_rebooted(self.node, note)),
+            None => Ok(self.before_note()),
         }
-        RebootStep::Prepare { .. } | RebootStep::Drain { .. } | RebootStep::Note => {}
     }
-    claim
-}
 
-/// The Node as a step has it; `None` where it is so already.
-#[must_use]
-pub fn on_node(order: &RebootOrder, node: &Node, now: Timestamp) -> Option<Node> {
-    let mut wanted = node.clone();
-    if node.metadata.uid.as_ref() != Some(&order.disrupted.node_uid) || node.metadata.deletion_timestamp.is_some() {
-        return None;
+    fn before_note(&self) -> RebootStep {
+        let drained_by = later(self.state.since(), LONGEST_PLACE_WAIT);
+        if self.well {
+            return RebootStep::End(RebootEnd::CalledOff);
+        }
+        if self.refused {
+            return RebootStep::End(RebootEnd::Refused);
+        }
+        if self.drain.waiting.is_empty() {
+            return RebootStep::Note;
+        }
+        // Those that are ending have a bound of their own.
+        if self.now >= drained_by && self.drain.waiting.iter().any(|pod| !pod.deleting) {
+            return RebootStep::End(RebootEnd::Undrained);
+        }
+        RebootStep::Drain { evict: self.drain.evict.clone(), delete: self.drain.delete.clone() }
     }
-    let annotations = wanted.metadata.annotations.get_or_insert_default();
-    let own_taints = wanted.spec.get_or_insert_default().taints.get_or_insert_default();
-    match &order.step {
-        RebootStep::Prepare { boot_id, grace } => {
-            annotations.insert(REBOOT_PRE_BOOT_ID.into(), boot_id.clone());
-            if let Some(grace) = grace {
-                annotations.insert(REBOOT_GRACE.into(), format!("{}s", grace.as_secs()));
-            }
-            if !own_taints.iter().any(|taint| taint.key == taints::REBOOTING) {
-                own_taints.push(taints::rebooting());
-            }
-            wanted.metadata.labels.get_or_insert_default().remove(labels::INITIALIZED);
+
+    /// From the time at which the call is noted. EC2 is asked as long as the boot ID is the old one.
+    fn after_note(&self, at: Timestamp, is_issued: bool, has_rebooted: bool) -> Result<RebootStep, Timestamp> {
+        let back_by = later(at, BACK_WITHIN);
+        if self.now >= back_by {
+            let none_needed = self.node.ready && self.well;
+            return Ok(RebootStep::End(if none_needed { RebootEnd::CalledOff } else { RebootEnd::Failed }));
         }
-        RebootStep::Note => {
-            annotations.entry(REBOOT_ISSUED.into()).or_insert_with(|| format!("{now:.0}"));
+        if is_issued || has_rebooted {
+            return Err(back_by);
         }
-        RebootStep::End(RebootEnd::Succeeded | RebootEnd::CalledOff) => {
-            [REBOOT_PRE_BOOT_ID, REBOOT_GRACE, REBOOT_ISSUED].iter().for_each(|key| drop(annotations.remove(*key)));
-            own_taints.retain(|taint| taint.key != taints::REBOOTING);
+        if self.well {
+            // An answer of EC2 may have been lost.
+            let down_by = later(at, GONE_DOWN_WITHIN);
+            return if self.now >= down_by { Ok(RebootStep::End(RebootEnd::CalledOff)) } else { Err(down_by) };
         }
-        _ => return None,
+        Ok(if self.refused { RebootStep::End(RebootEnd::Refused) } else { RebootStep::Call })
     }
-    (wanted != *node).then_some(wanted)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use dovetail_api::names::annotations::{REBOOT_GRACE, REBOOT_ISSUED, REBOOT_PRE_BOOT_ID};
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::cluster_state::{ClaimFacts, NodeEntry};
-
-    fn order(step: RebootStep) -> RebootOrder {
-        let disrupted = DisruptedClaim {
-            claim: "c".into(),
-            uid: "uid-c".into(),
-            pool: "p".into(),
-            node: "n".into(),
-            node_uid: "uid-n".into(),
-            pods: 0,
-        };
-        RebootOrder { disrupted, step }
-    }
-
-    fn node(uid: &str) -> Node {
-        serde_json::from_value(
-            json!({"metadata": {"name": "n", "uid": uid, "labels": {"karpenter.sh/initialized": "true"},
-            "annotations": {"other": "x"}}, "spec": {"taints": [{"key": "mine", "effect": "NoSchedule"}]}}),
-        )
-        .unwrap()
-    }
-
-    fn keys(node: &Node) -> (Vec<String>, Value) {
-        let own = node.metadata.annotations.clone().unwrap_or_default();
-        (own.into_keys().collect(), json!(node.spec.as_ref().unwrap().taints))
-    }
-
-    #[test]
-    fn steps_change_the_node_and_its_end_leaves_it_as_it_was() {
-        let now: Timestamp = "2026-03-10T12:00:00Z".parse().unwrap();
-        let grace = Some(SignedDuration::from_mins(2));
-        let prepared =
-            on_node(&order(RebootStep::Prepare { boot_id: "b-1".into(), grace }), &node("uid-n"), now).unwrap();
-        assert!(prepared.metadata.labels.as_ref().unwrap().is_empty());
-        let note = crate::cluster_state::RebootNote::from_node(&prepared).unwrap();
-        assert_eq!((note.pre_boot_id.as_str(), note.grace, note.issued), ("b-1", grace, None));
-        let issued = on_node(&order(RebootStep::Note), &prepared, now).unwrap();
-        assert_eq!(crate::cluster_state::RebootNote::from_node(&issued).unwrap().issued, Some(now));
-        assert_eq!(on_node(&order(RebootStep::Note), &issued, later(now, AGAIN)), None, "the first time counts");
-        assert_eq!(on_node(&order(RebootStep::End(RebootEnd::Failed)), &issued, now), None, "nothing comes to it");
-        for end in [RebootEnd::Succeeded, RebootEnd::CalledOff] {
-            let over = on_node(&order(RebootStep::End(end)), &issued, now).unwrap();
-            assert_eq!(keys(&over), keys(&node("uid-n")));
-        }
-        assert_eq!(on_node(&order(RebootStep::Note), &node("another"), now), None);
-    }
 
     /// A Node with that boot ID and these annotations, Ready or not; its storage is not, if it is sick.
     fn machine(boot: &str, annotations: Value, ready: bool) -> NodeEntry {
@@ -348,16 +372,64 @@ mod tests {
         NodeEntry::from_kube(&serde_json::from_value(node).unwrap())
     }
 
-    fn claim() -> ClaimFacts {
-        let claim = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "c", "uid": "uid-c"},
-            "spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}}});
-        ClaimFacts::from_claim(&serde_json::from_value(claim).unwrap())
-    }
-
     fn pod() -> Arc<PodEntry> {
         let pod = json!({"metadata": {"name": "p", "namespace": "default", "uid": "p"}, "spec": {"nodeName": "n", "containers": []},
             "status": {"phase": "Running"}});
         Arc::new(PodEntry::as_it_is(&serde_json::from_value(pod).unwrap()))
+    }
+
+    /// The step of a node that is `well`, and whose reboot is `refused`.
+    fn step_of(
+        node: &NodeEntry,
+        state: RebootState,
+        pods: &[Arc<PodEntry>],
+        (well, refused): (bool, bool),
+        now: Timestamp,
+    ) -> Result<RebootStep, Timestamp> {
+        let grace = node.reboot.as_ref().and_then(|note| note.grace);
+        let deadline = grace.map(|grace| later(state.since(), grace));
+        let drain = drain(pods.to_vec(), &Latecomers::default(), deadline, now);
+        Course { node, state, drain, well, refused, now }.next_step()
+    }
+
+    #[test]
+    fn a_time_of_the_call_that_is_none_is_noted_anew() {
+        let zero: Timestamp = "2026-03-10T12:00:00Z".parse().unwrap();
+        let (requested, issued) = (RebootState::Requested(zero), RebootState::Issued(zero));
+        let noted = |text: &str| machine("b-1", json!({REBOOT_PRE_BOOT_ID: "b-1", REBOOT_ISSUED: text}), true);
+        for (text, state) in [("2999-01-01T00:00:00Z", requested), ("2999-01-01T00:00:00Z", issued), ("soon", issued)] {
+            let step = step_of(&noted(text), state, &[], (false, false), zero);
+            assert_eq!(step, Ok(RebootStep::Note), "{text} {state:?}");
+        }
+        let ahead = later(zero, SignedDuration::from_secs(30)).to_string();
+        assert_eq!(step_of(&noted(&ahead), issued, &[], (false, false), zero), Err(later(zero, BACK_WITHIN)));
+    }
+
+    #[test]
+    fn a_reboot_that_ec2_refuses_fails_at_once() {
+        let zero: Timestamp = "2026-03-10T12:00:00Z".parse().unwrap();
+        let (requested, refused) = (RebootState::Requested(zero), Ok(RebootStep::End(RebootEnd::Refused)));
+        let called = json!({REBOOT_PRE_BOOT_ID: "b-1", REBOOT_ISSUED: zero.to_string()});
+        for annotations in [json!({}), json!({REBOOT_PRE_BOOT_ID: "b-1"}), called.clone()] {
+            let node = machine("b-1", annotations, true);
+            assert_eq!(step_of(&node, requested, &[pod()], (false, true), zero), refused);
+        }
+        let on_its_way = step_of(&machine("b-1", called, true), RebootState::Issued(zero), &[], (false, true), zero);
+        assert_eq!(on_its_way, Err(later(zero, BACK_WITHIN)), "EC2 has taken this one");
+        let mut known = RefusedReboots::default();
+        let of = |uid: &str| DisruptedClaim {
+            claim: "c".into(),
+            uid: uid.into(),
+            pool: "p".into(),
+            node: "n".into(),
+            node_uid: "uid-n".into(),
+            pods: 0,
+        };
+        known.note(&of("uid-1"), false);
+        assert!(known.has("uid-1") && !known.has("uid-2"));
+        known.note(&of("uid-2"), true);
+        known.retain(|uid, _| uid != "uid-1");
+        assert!(known.has("uid-3"), "none is rebooted in this term");
     }
 
     #[test]
@@ -369,54 +441,42 @@ mod tests {
         let bounded = json!({REBOOT_PRE_BOOT_ID: "b-1", REBOOT_GRACE: "120s"});
         let called = json!({REBOOT_PRE_BOOT_ID: "b-1", REBOOT_ISSUED: minute(5).to_string()});
         let prepare = RebootStep::Prepare { boot_id: "b-1".into(), grace: None };
-        let drain = |force| Ok(RebootStep::Drain { pods: vec![pod()], force });
+        let drain = || Ok(RebootStep::Drain { evict: vec![pod()], delete: vec![] });
         let end = |end| Ok(RebootStep::End(end));
         let sick = |state, boot, annotations: &Value, ready, pods: &[_], now| {
-            let (node, claim) = (machine(boot, annotations.clone(), ready), claim());
-            let machine =
-                NodeAndClaim { node: &node, claim: &claim, load: None, moves: None, nominated: false, deleting: false };
-            [false, true].map(|well| next_step(&machine, state, pods, well, minute(now)))
+            let node = machine(boot, annotations.clone(), ready);
+            [false, true].map(|well| step_of(&node, state, pods, (well, false), minute(now)))
         };
         let none = json!({});
         let off = end(RebootEnd::CalledOff);
         assert_eq!(sick(requested, "b-1", &none, true, &[pod()], 0), [Ok(prepare), off.clone()]);
-        assert_eq!(sick(requested, "b-1", &noted, true, &[pod()], 9), [drain(false), off.clone()], "for ever");
-        assert_eq!(sick(requested, "b-1", &bounded, true, &[pod()], 1)[0], drain(false));
-        assert_eq!(sick(requested, "b-1", &bounded, true, &[pod()], 2)[0], drain(true));
-        assert_eq!(sick(requested, "b-1", &noted, true, &[], 9), [Ok(RebootStep::Note), off]);
+        assert_eq!(sick(requested, "b-1", &noted, true, &[pod()], 9), [drain(), off.clone()]);
+        assert_eq!(sick(requested, "b-1", &noted, true, &[pod()], 10), [end(RebootEnd::Undrained), off.clone()]);
+        assert_eq!(sick(requested, "b-1", &bounded, true, &[pod()], 1)[0], drain());
+        let forced = Ok(RebootStep::Drain { evict: vec![], delete: vec![(pod(), 1)] });
+        assert_eq!(sick(requested, "b-1", &bounded, true, &[pod()], 2)[0], forced);
+        assert_eq!(sick(requested, "b-1", &noted, true, &[], 9), [Ok(RebootStep::Note), off.clone()]);
         let call = Ok(RebootStep::Call);
-        assert_eq!(sick(requested, "b-1", &called, true, &[], 6), [call.clone(), call], "it is under way");
+        assert_eq!(
+            sick(requested, "b-1", &called, true, &[], 5),
+            [call.clone(), Err(minute(6))],
+            "it may be under way"
+        );
+        assert_eq!(sick(requested, "b-1", &called, true, &[], 6), [call, off.clone()]);
         let waits = Err(minute(25));
+        assert_eq!(sick(requested, "b-2", &called, false, &[], 6)[0], waits, "it is not called a second time");
         assert_eq!(sick(issued, "b-1", &called, true, &[], 6)[0], waits, "it has not gone down yet");
         assert_eq!(sick(issued, "b-2", &called, false, &[], 6)[0], waits, "it has come up and is not Ready");
         assert_eq!(sick(issued, "", &called, true, &[], 6)[0], waits, "a Node without a boot ID proves nothing");
         for state in [requested, issued] {
             assert_eq!(sick(state, "b-2", &called, true, &[], 6)[0], end(RebootEnd::Succeeded));
-            assert_eq!(sick(state, "b-1", &called, true, &[], 25)[0], end(RebootEnd::Failed), "{state:?}");
+            assert_eq!(sick(state, "b-1", &called, true, &[], 25), [end(RebootEnd::Failed), off.clone()], "{state:?}");
+            assert_eq!(sick(state, "b-1", &called, false, &[], 25)[1], end(RebootEnd::Failed), "it is not Ready");
         }
         assert_eq!(
             sick(issued, "b-2", &none, true, &[], 6)[0],
             end(RebootEnd::Succeeded),
             "the claim is left to write"
         );
-    }
-
-    #[test]
-    fn one_reboot_a_day_and_none_after_one_that_failed() {
-        let zero: Timestamp = "2026-03-10T12:00:00Z".parse().unwrap();
-        let day = later(zero, NOT_AGAIN_WITHIN);
-        for (state, now, boot, may) in [
-            (None, zero, "b-1", true),
-            (None, zero, "", false),
-            (Some(RebootState::Succeeded(zero)), later(day, -AGAIN), "b-1", false),
-            (Some(RebootState::Succeeded(zero)), day, "b-1", true),
-            (Some(RebootState::Failed(zero)), day, "b-1", false),
-            (Some(RebootState::Issued(zero)), day, "b-1", false),
-        ] {
-            let (node, claim) = (machine(boot, json!({}), true), ClaimFacts { reboot: state, ..claim() });
-            let machine =
-                NodeAndClaim { node: &node, claim: &claim, load: None, moves: None, nominated: false, deleting: false };
-            assert_eq!(may_help(&machine, now), may, "{state:?} {boot}");
-        }
     }
 }

@@ -224,7 +224,7 @@ fn reservation_the_class_lost_is_drift_while_the_gate_is_on() {
 fn reservation_of_no_selector_is_drift_if_open_ones_are_known() {
     let ready = |status: &str, reason: &str| json!({"type": "CapacityReservationsReady", "status": status, "reason": reason, "message": "", "lastTransitionTime": at(0.0)});
     for (condition, drifts) in [
-        (None, true),
+        (None, false),
         (Some(ready("True", "CapacityReservationsReady")), true),
         (Some(ready("True", "OpenReservationsUnknown")), false),
         (Some(ready("Unknown", "Throttling")), false),

@@ -10,6 +10,7 @@ mod expiry;
 mod marks;
 mod own_slot;
 mod queue;
+mod reboot;
 mod repair;
 mod replacing;
 mod succession;

@@ -347,14 +347,62 @@ fn a_later_leader_awaits_the_successor_too() {
 fn a_note_that_is_nonsense_or_about_one_that_stays_holds_nobody() {
     let stays = json!({"node": "a", "nodeUid": "uid-node-a", "claim": "claim-a", "claimUid": "uid-claim-a",
         "reservation": "cr-1", "since": at(1.0)});
-    let to_come = json!({"node": "x", "nodeUid": "x", "claim": "x", "claimUid": "x", "reservation": "cr-1",
-        "since": at(1e9)});
-    for note in [stays.to_string(), to_come.to_string(), "{".to_owned(), "[]".to_owned(), String::new()] {
+    for note in [stays.to_string(), "{".to_owned(), "[]".to_owned(), String::new()] {
         let mut rotation = Rotation::new(&["reserved"], &["a"], offers(0, None));
         rotation.all.world.annotate("dovetail.dev/ended-first", &note);
         rotation.succeed();
         rotation.act(2.0);
         assert!(!rotation.names_a_node(), "{note}");
         assert!(rotation.until_gone(3, 90).is_some(), "{note}");
+    }
+}
+
+#[test]
+fn a_note_of_a_time_to_come_counts_from_now() {
+    let to_come = json!({"node": "x", "nodeUid": "x", "claim": "x", "claimUid": "x", "reservation": "cr-1",
+        "since": at(1e9)});
+    let mut rotation = Rotation::new(&["reserved"], &["a"], offers(0, None));
+    rotation.all.world.annotate("dovetail.dev/ended-first", &to_come.to_string());
+    rotation.succeed();
+    rotation.act(2.0);
+    assert!(rotation.names_a_node(), "it is believed, but for its time");
+    rotation.act(10.0);
+    let note = rotation.all.world.pool["metadata"]["annotations"]["dovetail.dev/ended-first"].to_string();
+    assert!(note.contains(&at(2.0).to_string()), "{note}");
+    let (second, _) = rotation.until_gone(11, 200).unwrap();
+    assert!(second > 32, "no pod waits for its successor after half a minute: {second}");
+}
+
+#[test]
+fn a_sick_node_with_a_place_elsewhere_waits_for_no_successor() {
+    let mut rotation = sick(&["reserved", "on-demand"], &["a", "b"], offers(0, None));
+    let (second, _) = rotation.until_gone(1800, 1900).unwrap();
+    rotation.end("a");
+    rotation.act(f64::from(second + 1));
+    let blocked = rotation.act(f64::from(second + 2)).blocked;
+    assert!(blocked[0].why.contains("the successor of node a"), "{blocked:?}");
+    rotation.offers = offers(0, Some(true));
+    let decision = rotation.act(f64::from(second + 3));
+    assert_eq!(decision.drift.repairs.len(), 1, "{:?}", decision.blocked);
+    assert!(rotation.names_a_node(), "though the slot of a is not filled again");
+}
+
+#[test]
+fn a_successor_that_never_serves_holds_repairs_for_an_hour() {
+    // Its successor stands and its pod is not Ready; or the instance is lost, and its pod waits.
+    for stands in [true, false] {
+        let mut rotation = sick(&["reserved"], &["a", "b"], offers(0, None));
+        let (second, _) = rotation.until_gone(1800, 1900).unwrap();
+        rotation.end("a");
+        if stands {
+            rotation.node("successor", f64::from(second));
+            rotation.all.world.gone("again-a");
+            rotation.all.world.asking("pod-successor", "successor", 1500, |_| ());
+        }
+        rotation.act(f64::from(second + 1));
+        rotation.act(f64::from(second + 3590));
+        assert!(!rotation.act(f64::from(second + 3599)).blocked.is_empty());
+        let (_, decision) = rotation.until_gone(second + 3600, second + 3700).unwrap();
+        assert_eq!((gone(&decision), decision.drift.first.len()), (vec!["b"], 1), "{stands}");
     }
 }
