@@ -256,7 +256,7 @@ tags: {nothing: ["", "map[]"], instead: "give spec.tags in each EC2NodeClass"}
 {{- $notes = append $notes (printf "not implemented: settings.awsFeatureGates.%s." $name) }}
 {{- end }}
 {{- end }}
-{{- if contains "Drift=false" (include "dovetail.gates" .Values.settings.featureGates) }}
+{{- if regexMatch "(^|,)Drift=false" (include "dovetail.gates" .Values.settings.featureGates) }}
 {{- $notes = append $notes "Drift is off: nodes stay when their NodePool or EC2NodeClass changes." }}
 {{- end }}
 {{- range $name, $default := dict "disableControllerWarmup" "true" "enableZonalShift" "false" "enableProfiling" "false" "ignoreDRARequests" "true" }}
