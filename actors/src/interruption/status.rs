@@ -9,7 +9,7 @@ use actix::prelude::*;
 use dovetail_cloud::{CloudError, CloudInstances};
 use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
 use dovetail_core::disruption::RemovalReason;
-use dovetail_core::interruption::status::{Judged, Trouble, counts_for, judge};
+use dovetail_core::interruption::status::{Judged, Trouble, judge};
 use dovetail_core::interruption::{Announcement, InterruptionKind, InterruptionNotice};
 use jiff::SignedDuration;
 use kube::ResourceExt;
@@ -117,7 +117,8 @@ impl Interruption {
         let wall = self.env.wall();
         let counts = |one: &Trouble| {
             let claim = claims.on(&one.instance).filter(stays);
-            claim.is_some_and(|claim| counts_for(one.kind, claim.facts.reboot, wall))
+            let fails_anyway = |claim: &ClaimEntry| claim.facts.reboot.is_some_and(|reboot| reboot.fails_checks(wall));
+            claim.is_some_and(|claim| one.kind == InterruptionKind::EventStatus || !fails_anyway(claim))
         };
         let own: Vec<Trouble> = troubles.into_iter().filter(|one| counts(one) && news(one)).collect();
         let Judged { go, braked } = judge(&own, snapshot.claims.len(), self.removed.len(), wall);

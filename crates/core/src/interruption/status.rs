@@ -6,12 +6,9 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::InterruptionKind;
-use crate::cluster_state::RebootState;
 
 /// Minimum time for which a check has failed: an instance that reboots fails its checks as well.
 const IMPAIRED: SignedDuration = SignedDuration::from_secs(120);
-/// Time after a reboot of our own in which failed checks are those of the reboot: EC2 makes them once a minute.
-const AFTER_REBOOT: SignedDuration = SignedDuration::from_mins(5);
 /// One node of this many, rounded up, may be replaced for its checks at a time. If more fail, a zone or the checks themselves
 /// are at fault, and taking the nodes away would make it worse (core spec 5.10).
 const ONE_OF: usize = 5;
@@ -36,18 +33,6 @@ pub struct Judged {
     pub go: Vec<Trouble>,
     /// Instances with failed checks that stay because too many fail.
     pub braked: Vec<Trouble>,
-}
-
-/// True if a failed check says something about a claim's instance; not while it is rebooted as a repair, which fails its checks
-/// and has a bound of its own. Events always count.
-#[must_use]
-pub fn counts_for(kind: InterruptionKind, reboot: Option<RebootState>, now: Timestamp) -> bool {
-    kind == InterruptionKind::EventStatus
-        || match reboot {
-            Some(RebootState::Issued(_)) => false,
-            Some(RebootState::Succeeded(at)) => now.duration_since(at) >= AFTER_REBOOT,
-            Some(RebootState::Requested(_) | RebootState::Failed(_)) | None => true,
-        }
 }
 
 /// Judges the troubles of the cluster's own instances; `nodes` is their number, `going` the number already on their way for
@@ -112,23 +97,6 @@ mod tests {
     fn a_failed_check_counts_before_an_event_of_the_same_instance() {
         let judged = judge(&[event("i-1"), failing("i-1", 300)], 20, 0, now());
         assert_eq!(judged.go, [failing("i-1", 300)]);
-    }
-
-    #[test]
-    fn checks_that_fail_in_a_reboot_are_those_of_the_reboot() {
-        let (check, event) = (InterruptionKind::InstanceStatus, InterruptionKind::EventStatus);
-        let ago = |minutes| now() - SignedDuration::from_mins(minutes);
-        for (reboot, counts) in [
-            (None, true),
-            (Some(RebootState::Requested(ago(1))), true),
-            (Some(RebootState::Issued(ago(19))), false),
-            (Some(RebootState::Succeeded(ago(4))), false),
-            (Some(RebootState::Succeeded(ago(5))), true),
-            (Some(RebootState::Failed(ago(1))), true),
-        ] {
-            assert_eq!(counts_for(check, reboot, now()), counts, "{reboot:?}");
-            assert!(counts_for(event, reboot, now()), "{reboot:?}");
-        }
     }
 
     #[test]

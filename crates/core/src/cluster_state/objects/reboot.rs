@@ -9,6 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::clock::signed;
 
+/// Time after a reboot of our own in which failed checks are those of the reboot: EC2 makes them once a minute.
+const AFTER_REBOOT: SignedDuration = SignedDuration::from_mins(5);
+
 /// State of a claim's reboot by its condition Rebooting, with the time of its last change between True and False.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RebootState {
@@ -41,6 +44,16 @@ impl RebootState {
     #[must_use]
     pub fn is_running(self) -> bool {
         matches!(self, Self::Requested(_) | Self::Issued(_))
+    }
+
+    /// True while EC2's status checks fail for the reboot, which has a bound of its own, and say nothing of the instance.
+    #[must_use]
+    pub fn fails_checks(self, now: Timestamp) -> bool {
+        match self {
+            Self::Issued(_) => true,
+            Self::Succeeded(at) => now.duration_since(at) < AFTER_REBOOT,
+            Self::Requested(_) | Self::Failed(_) => false,
+        }
     }
 
     /// Time of its last change between True and False.
@@ -81,5 +94,26 @@ impl RebootNote {
         let grace = own.get(REBOOT_GRACE).and_then(|text| parse_go_duration(text).ok()).map(signed);
         let issued = own.get(REBOOT_ISSUED).and_then(|text| text.parse().ok());
         Some(Self { pre_boot_id, grace, issued })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn checks_that_fail_in_a_reboot_are_those_of_the_reboot() {
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let ago = |minutes| now - SignedDuration::from_mins(minutes);
+        for (reboot, fails) in [
+            (RebootState::Requested(ago(1)), false),
+            (RebootState::Issued(ago(19)), true),
+            (RebootState::Succeeded(ago(4)), true),
+            (RebootState::Succeeded(ago(5)), false),
+            (RebootState::Failed(ago(1)), false),
+        ] {
+            assert_eq!(reboot.fails_checks(now), fails, "{reboot:?}");
+        }
     }
 }
