@@ -201,6 +201,15 @@ fn write_metrics(mut file: File, metrics: &Metrics) -> Result<MetricsWritten, Fa
     Ok(MetricsWritten { series, bytes: text.len(), milliseconds })
 }
 
+/// True for a step that may change the rules of pools, which the invariants hold from then on.
+fn changes_rules(action: &Action) -> bool {
+    match action {
+        Action::Apply { .. } => true,
+        Action::Scale { kind, .. } => kind == "NodePool",
+        _ => false,
+    }
+}
+
 fn create(path: &str) -> Result<File, Failure> {
     File::create(path).map_err(|why| Failure::System(format!("{path}: {}", describe(&why))))
 }
@@ -275,7 +284,7 @@ impl Run<'_> {
             self.tell_cost(&world);
             let done = world.act(action, &|files| self.reader.read_files(files));
             done.map_err(|why| self.refused(*step, why))?;
-            if matches!(action, crate::world::Action::Apply { .. }) {
+            if changes_rules(action) {
                 crate::invariants::note_rules(&world);
             }
         }

@@ -270,9 +270,6 @@ impl World {
                 let patch = json!({"spec": {"replicas": replicas}});
                 let namespace = if CLUSTER_WIDE.contains(&kind.as_str()) { "" } else { namespace };
                 self.report(self.api.patch(&resource(kind), namespace, name, &patch).map(drop), kind, name)?;
-                if kind == "NodePool" {
-                    crate::invariants::note_rules(self);
-                }
             }
             Action::Delete { kind, namespace, name } => {
                 let namespace = if CLUSTER_WIDE.contains(&kind.as_str()) { "" } else { namespace };
