@@ -1,5 +1,8 @@
 //! The command line.
 
+mod habits;
+mod record;
+
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use dovetail_api::names::provider::Provider;
@@ -7,12 +10,12 @@ use dovetail_core::MaxOptionPrice;
 
 pub use crate::doctor::DoctorArgs;
 pub use crate::explain::ExplainArgs;
-pub use crate::habits::{CompletionsArgs, ManArgs, VersionArgs};
 use crate::live::what_if::LivePlanArgs;
 use crate::node_budget::NodeBudget;
-use crate::plan::what_if::WhatIfArgs;
-pub use crate::record::{CompareArgs, RecordArgs, ReplayArgs, SavingsArgs};
 pub use crate::run::RunArgs;
+use crate::what_if::WhatIfArgs;
+pub use habits::{CompletedShell, CompletionsArgs, ManArgs, VersionArgs};
+pub use record::{CompareArgs, RecordArgs, ReplayArgs, SavingsArgs};
 
 /// Nodes for pending pods on EC2, at the lowest price, and their removal.
 #[derive(Parser)]

@@ -19,6 +19,7 @@ mod sandbox;
 mod simulate;
 mod survive;
 mod terminal;
+mod what_if;
 
 use std::process::ExitCode;
 

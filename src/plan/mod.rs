@@ -16,7 +16,6 @@ mod static_pools;
 mod storage;
 mod table;
 mod unplanned;
-pub mod what_if;
 mod workload;
 
 use std::sync::Arc;

@@ -9,8 +9,8 @@ use dovetail_core::{Problem, problem::Pool};
 use serde::Serialize;
 
 use super::live::HOURS_OF_A_MONTH;
-use super::what_if::forbid_spot;
 use crate::survive;
+use crate::what_if::forbid_spot;
 
 /// One way to plan the same pods.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,6 +1,5 @@
 //! `dovetail compare`: a record played under several settings, side by side, each with the error that chance makes.
 
-use clap::Args;
 use dovetail_input::{Failure, Mistake};
 use dovetail_simulation::PlayOptions;
 use dovetail_simulation::record::ReplayChanges;
@@ -8,35 +7,13 @@ use dovetail_simulation::record::ReplayChanges;
 use super::chart;
 use super::figures::{Figures, table};
 use super::replay::{ScenarioFolder, play, progress, read_record, settings};
+use crate::cli::CompareArgs;
 use crate::output::print;
 
 /// Seed of the first run; the others follow.
 const FIRST_SEED: u64 = 1;
 /// Most runs of one command.
 const MOST_RUNS: usize = 200;
-
-/// `dovetail compare`.
-#[derive(Args)]
-pub struct CompareArgs {
-    /// The record
-    #[arg(value_name = "RECORD")]
-    pub record: String,
-    /// Settings of one more run, separated by commas; PACKING_POLICY=fewest-nodes, Karpenter's rules, unless given
-    #[arg(long = "with", value_name = "NAME=VALUE,…")]
-    pub with: Vec<String>,
-    /// Runs with each, which differ by chance alone
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=50))]
-    pub seeds: u32,
-    /// Draw cost and waiting over time into this file, SVG
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<String>,
-    /// The figures as JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    pub quiet: bool,
-}
 
 /// Runs the command.
 ///

@@ -9,9 +9,7 @@ mod replay;
 mod savings;
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use clap::Args;
 use dovetail_api::names::labels;
 use dovetail_cloud::shipped;
 use dovetail_core::cluster_state::PlanningInput;
@@ -24,12 +22,10 @@ use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client};
 use serde_json::{Map, Value, json};
 
-pub use compare::CompareArgs;
-pub use replay::ReplayArgs;
 pub(crate) use replay::progress;
-pub use savings::SavingsArgs;
 
-use crate::live::{self, ClusterArgs};
+use crate::cli::RecordArgs;
+use crate::live;
 use crate::output::print;
 use crate::progress::ProgressLine;
 use crate::run::connect::plainly;
@@ -67,40 +63,6 @@ const KINDS: [(&str, &str, &str, &str); 11] = [
     ("apps", "v1", "ReplicaSet", "replicasets"),
     ("", "v1", "Pod", "pods"),
 ];
-
-/// `dovetail record`.
-#[derive(Args)]
-pub struct RecordArgs {
-    /// File for the record, JSON Lines
-    #[arg(value_name = "FILE", required_unless_present = "schema")]
-    pub file: Option<String>,
-    /// Length of the record; a signal (Ctrl-C) ends it earlier
-    #[arg(long = "for", value_name = "DURATION", default_value = "24h", value_parser = duration)]
-    pub length: Duration,
-    /// Time between two looks
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
-    pub every: Duration,
-    /// Hash the names of objects, namespaces and labels
-    #[arg(long)]
-    pub hash_names: bool,
-    /// Print the JSON schema of a line and end
-    #[arg(long)]
-    pub schema: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    pub quiet: bool,
-    /// The cluster.
-    #[command(flatten)]
-    pub cluster: ClusterArgs,
-}
-
-/// A length of time, from a second to a month.
-fn duration(text: &str) -> Result<Duration, String> {
-    let read: Option<jiff::SignedDuration> = text.parse().ok();
-    let read = read.and_then(|read| Duration::try_from(read).ok());
-    let bounded = read.filter(|read| (Duration::from_secs(1)..=Duration::from_secs(31 * 86_400)).contains(read));
-    bounded.ok_or_else(|| "allowed: 1s to 31 days, such as 30s, 90m or 24h".to_owned())
-}
 
 /// Runs the command.
 ///
@@ -292,18 +254,5 @@ impl Recorder {
         let mut types = self.planning.instance_types.values().flat_map(|types| types.iter());
         let own = types.find(|one| one.name == label(labels::INSTANCE_TYPE))?;
         own.offerings.iter().find(bought).map(|one| one.price)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lengths_are_bounded() {
-        assert_eq!(duration("90m"), Ok(Duration::from_secs(5400)));
-        for wrong in ["", "0s", "-1h", "40d", "x", "999999999h"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
     }
 }

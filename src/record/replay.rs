@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
 use dovetail_actors::settings::TABLE;
 use dovetail_input::manifests::read_manifests;
 use dovetail_input::{Failure, Mistake, describe};
@@ -14,6 +13,7 @@ use dovetail_simulation::{JournalLine, PlayOptions, Played, Progress, play_file}
 
 use super::chart;
 use super::figures::{Figures, table};
+use crate::cli::ReplayArgs;
 use crate::near::did_you_mean;
 use crate::output::print;
 use crate::progress::ProgressLine;
@@ -21,38 +21,6 @@ use crate::terminal;
 
 /// Time between two looks at a replay.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-
-/// `dovetail replay`.
-#[derive(Args)]
-pub struct ReplayArgs {
-    /// The record
-    #[arg(value_name = "RECORD")]
-    pub record: String,
-    /// Play with another setting; may be given several times
-    #[arg(long = "set", value_name = "NAME=VALUE")]
-    pub settings: Vec<String>,
-    /// Play with these NodePools and EC2NodeClasses in place of those of their names
-    #[arg(long, value_name = "FILE")]
-    pub node_pool: Vec<String>,
-    /// The seed, instead of the record's
-    #[arg(long)]
-    pub seed: Option<u64>,
-    /// Keep the scenario that is played in this folder
-    #[arg(long, value_name = "FOLDER")]
-    pub out: Option<String>,
-    /// Draw cost and waiting over time into this file, SVG
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<String>,
-    /// Print the report of the run alone, as JSON: that of simulate
-    #[arg(long)]
-    pub json: bool,
-    /// Print every event of the run
-    #[arg(long, conflicts_with = "json")]
-    pub timeline: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    pub quiet: bool,
-}
 
 /// Runs the command. [`Failure::Outcome`] where pods stay pending or an invariant is violated.
 ///

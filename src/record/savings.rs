@@ -1,6 +1,5 @@
 //! `dovetail savings`: what was paid over a record, against what its pods needed and against Karpenter's rules.
 
-use clap::Args;
 use dovetail_core::pack::Options;
 use dovetail_core::problem::Policy;
 use dovetail_input::{Failure, Mistake};
@@ -8,6 +7,7 @@ use dovetail_simulation::record::{Record, TimeSum, sum_over_time};
 use serde::Serialize;
 
 use super::replay::read_record;
+use crate::cli::SavingsArgs;
 use crate::output::print;
 use crate::plan::needs::problem_of_objects;
 use crate::progress::ProgressLine;
@@ -15,23 +15,6 @@ use crate::survive;
 
 /// Region of a record that names none.
 const USUAL_REGION: &str = "us-east-1";
-
-/// `dovetail savings`.
-#[derive(Args)]
-pub struct SavingsArgs {
-    /// The record
-    #[arg(value_name = "RECORD")]
-    pub record: String,
-    /// Number of times of the record at which its pods are packed anew
-    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(2..=1000))]
-    pub points: u32,
-    /// The answer as JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    pub quiet: bool,
-}
 
 /// Dollars over the record, each with its error.
 #[derive(Debug, Serialize)]

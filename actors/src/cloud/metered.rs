@@ -380,7 +380,7 @@ mod tests {
             async { cloud.receive("queue").await.is_ok() },
             async { cloud.delete_messages("queue", &ids).await.is_ok() },
         );
-        let well = [well.0, well.1, well.2, well.3, well.4, well.5, well.6, well.7, well.8];
+        let well = [well.0, well.1, well.2, well.3, well.4, well.5, well.6, well.7, well.8, well.9];
         well.into_iter().filter(|one| *one).count()
     }
 
@@ -392,12 +392,12 @@ mod tests {
         let slow = Arc::new(Slow::default());
         let shared: Arc<dyn Cloud> = slow.clone();
         let cloud = MeteredCloud::within(&leader_term, &shared, &env, "test");
-        assert_eq!(change_everything(&*cloud).await, 9);
+        assert_eq!(change_everything(&*cloud).await, 10);
         // These begin half a second before the deadline.
         assert_eq!(change_everything(&*cloud).await, 0);
-        assert_eq!((slow.begun.lock().unwrap().len(), slow.done.lock().unwrap().len()), (18, 9));
+        assert_eq!((slow.begun.lock().unwrap().len(), slow.done.lock().unwrap().len()), (20, 10));
         assert_eq!(change_everything(&*cloud).await, 0);
-        assert_eq!(slow.begun.lock().unwrap().len(), 18, "these do not even begin");
+        assert_eq!(slow.begun.lock().unwrap().len(), 20, "these do not even begin");
         assert!(cloud.instances().await.is_ok(), "one may still look");
         let onlooker = MeteredCloud::shared(&shared, &env, "test");
         assert_eq!(change_everything(&*onlooker).await, 0);

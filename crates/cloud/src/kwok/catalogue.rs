@@ -169,6 +169,7 @@ fn read_offering(written: &Fields<'_>) -> Result<Offering, String> {
     for one in listed {
         requirements.push(read_requirement(one)?);
     }
+    requirements.sort_by(|one, other| one.key.cmp(&other.key));
     let only = |key: &str| -> Result<String, String> {
         let found = requirements.iter().find(|one| one.key == key).map(|one| (one.operator, one.values.as_slice()));
         match found {
