@@ -79,6 +79,8 @@ fn api_server_without_watch_list_is_served_by_list_and_watch() {
     real.until_nothing_is_left();
     real.nothing_was_forbidden();
     let said = real.said();
+    let pages = said.iter().filter(|line| line["event"] == "lists_by_pages");
+    assert_eq!(pages.count(), 2, "each replica says once that its lists come by pages: {said:#?}");
     let watches = said.iter().filter(|line| line.to_string().contains("watching"));
     assert_eq!(watches.count(), 0, "no watch was told of as failing: {said:#?}");
 }
