@@ -140,6 +140,7 @@ async fn node_comes_after_its_delay_unless_its_instance_ended_before() {
     };
     assert!(cloud.work_of_leader().is_some(), "the leader does it");
     tokio::select! {
+        biased;
         () = following => panic!("it ends never"),
         () = course => {}
     }
