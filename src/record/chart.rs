@@ -103,7 +103,7 @@ mod tests {
         let run = |name: &str| Figures { name: name.to_owned(), series: series.clone(), ..Figures::default() };
         let text = draw(&[run("as recorded"), run("<b>&\u{1b}")]).unwrap();
         assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"), "{text}");
-        assert_eq!(text.matches("<polyline").count() >= 4, true);
+        assert!(text.matches("<polyline").count() >= 4);
         assert!(text.contains("as recorded") && !text.contains("<b>") && !text.contains('\u{1b}'));
         assert!(points(&series, |seen| seen.price_per_hour).len() <= MOST_POINTS);
     }

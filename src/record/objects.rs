@@ -279,10 +279,10 @@ mod tests {
         let one = recorded("Deployment", &deployment(2, "1"), None).unwrap();
         let more = recorded("Deployment", &deployment(5, "1"), None).unwrap();
         let other = recorded("Deployment", &deployment(5, "2"), None).unwrap();
-        assert_eq!(changes(&state(&[one.clone()]), &state(&[one.clone()])), Changes::default());
-        let scaled = changes(&state(&[one.clone()]), &state(&[more.clone()]));
+        assert_eq!(changes(&state(std::slice::from_ref(&one)), &state(std::slice::from_ref(&one))), Changes::default());
+        let scaled = changes(&state(std::slice::from_ref(&one)), &state(std::slice::from_ref(&more)));
         assert_eq!((scaled.applied.len(), &scaled.steps[0]["scale"]["replicas"]), (0, &json!(5)));
-        assert_eq!(changes(&state(&[more]), &state(&[other.clone()])).applied, [other]);
+        assert_eq!(changes(&state(&[more]), &state(std::slice::from_ref(&other))).applied, [other]);
         assert_eq!(changes(&state(&[one]), &state(&[])).steps[0]["delete"]["name"], "web");
     }
 }

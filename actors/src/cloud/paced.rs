@@ -22,7 +22,7 @@ pub fn launches_paced(
     let LaunchPace { wait, at_once, per_second } = pace;
     let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
     let is_due = wait >= WORTH_SAYING && reported.are_reported([format!("launches of {node_pool} are paced")], now);
-    is_due.then(|| LogEvent::LaunchesPaced { node_pool, count, at_once, per_second, seconds: wait.as_secs() })
+    is_due.then_some(LogEvent::LaunchesPaced { node_pool, count, at_once, per_second, seconds: wait.as_secs() })
 }
 
 #[cfg(test)]

@@ -160,30 +160,10 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) -
             links.calls.merge(&api, &mark.node, patch).await.map(|node| Wrote::Node(Arc::new(node)))
         }
         Write::Untaint { node, uid } => untaint(&links, &node, &uid).await.map(|node| Wrote::Node(Arc::new(node))),
-        Write::Mark { claim, mark } => {
-            let claims = NodeClaimApi::new(links.calls.clone());
-            let claim = NodeClaim::clone(&claim);
-            let written = claims.change_status(claim, |claim| mark.on(claim, now)).await;
-            written.map(|claim| Wrote::Claim(Arc::new(claim)))
-        }
-        Write::Drift { claim, mark } => {
-            let written = NodeClaimApi::new(links.calls.clone())
-                .change_status((*claim).clone(), |claim| mark.on(claim, now))
-                .await;
-            written.map(|claim| Wrote::Claim(Arc::new(claim)))
-        }
-        Write::Repair { claim, mark } => {
-            let written = NodeClaimApi::new(links.calls.clone())
-                .change_status((*claim).clone(), |claim| mark.on(claim, now))
-                .await;
-            written.map(|claim| Wrote::Claim(Arc::new(claim)))
-        }
-        Write::Succession { claim, mark } => {
-            let written = NodeClaimApi::new(links.calls.clone())
-                .change_status((*claim).clone(), |claim| mark.on(claim, now))
-                .await;
-            written.map(|claim| Wrote::Claim(Arc::new(claim)))
-        }
+        Write::Mark { claim, mark } => change_status(&links, &claim, |claim| mark.on(claim, now)).await,
+        Write::Drift { claim, mark } => change_status(&links, &claim, |claim| mark.on(claim, now)).await,
+        Write::Repair { claim, mark } => change_status(&links, &claim, |claim| mark.on(claim, now)).await,
+        Write::Succession { claim, mark } => change_status(&links, &claim, |claim| mark.on(claim, now)).await,
         Write::Reboot { claim, order } => return reboot::write_step(&links, &claim, &order, now).await,
         Write::Stamp { claim, stamp } => {
             // A refused write is tried again ever later (`dovetail_core::disruption::drift`).
@@ -215,6 +195,15 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) -
     };
     links.calls.env.post(&links.cluster, wrote?);
     Ok(())
+}
+
+async fn change_status(
+    links: &DisruptorLinks,
+    claim: &NodeClaim,
+    change: impl Fn(&NodeClaim) -> NodeClaim,
+) -> Result<Wrote, CallError> {
+    let written = NodeClaimApi::new(links.calls.clone()).change_status(claim.clone(), change).await;
+    written.map(|claim| Wrote::Claim(Arc::new(claim)))
 }
 
 /// Writes a command on the claims that it holds, and taints their Nodes so that nothing new comes to them.

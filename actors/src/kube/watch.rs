@@ -171,6 +171,18 @@ pub async fn watch_some<K>(
     when_woken(for_ever(api, config, env, kind, AfterWatchFailure::GoOn, on)).await;
 }
 
+/// An event of a watch or its failure; or nothing within the time for which it was listened to.
+type Heard<K> = Result<Option<Result<Event<K>, watcher::Error>>, tokio::time::error::Elapsed>;
+
+/// True if what is heard shows that the watch runs.
+fn shows_running<K>(said: &Heard<K>, after: &AfterWatchFailure, listing: &Listing, quiet: Duration) -> bool {
+    match said {
+        Ok(Some(Ok(event))) => after.runs(event, quiet),
+        Ok(_) => false,
+        Err(_) => !listing.is_under_way(),
+    }
+}
+
 async fn for_ever<K>(
     api: LenientApi<K>,
     config: Config,
@@ -195,12 +207,7 @@ async fn for_ever<K>(
             let said =
                 tokio::time::timeout(waits(listing.is_under_way(), backoff.failures(), quiet), events.next()).await;
             let quiet = env.now().saturating_sub(since);
-            let runs = match &said {
-                Ok(Some(Ok(event))) => after.runs(event, quiet),
-                Ok(_) => false,
-                Err(_) => !listing.is_under_way(),
-            };
-            if runs {
+            if shows_running(&said, &after, &listing, quiet) {
                 tell_recovered(&env, &what, backoff.failures());
                 if backoff.failures() > 0 {
                     on(WatchNews::Runs);

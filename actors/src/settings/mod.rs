@@ -172,6 +172,7 @@ pub enum Interruptions {
 }
 
 impl Default for Settings {
+    #[expect(clippy::too_many_lines, reason = "a line for each setting")]
     fn default() -> Self {
         Self {
             provider: Provider::default(),

@@ -215,18 +215,8 @@ impl<'a> Look<'a> {
                 }
                 continue;
             }
-            let (mark, again) = marks::mark(machine, &view, self.now);
-            self.out.marks.extend(mark);
-            if machine.node.taints.iter().any(|taint| taints::is_of_disruption(&taint.key)) {
-                self.out.untaint.push((machine.node.name.clone(), machine.node.uid.clone()));
-            }
-            self.look_again(again);
-            match view.ttl {
-                Some(_) => self.ttl(machine, &view),
-                None if emptiness::could_go(machine, &view, self.now) => {
-                    candidates.entry(machine.claim.pool.as_str()).or_default().push(*machine);
-                }
-                None => {}
+            if self.mark(machine, &view) {
+                candidates.entry(machine.claim.pool.as_str()).or_default().push(*machine);
             }
         }
         self.memory.vacant.turn();
@@ -245,6 +235,21 @@ impl<'a> Look<'a> {
         }
         self.memory.planned.turn();
         self.memory.exhausted.turn();
+    }
+
+    /// Marks a machine that stays for now; true if it may go for being empty.
+    fn mark(&mut self, machine: &NodeAndClaim<'a>, view: &DisruptionPool<'a>) -> bool {
+        let (mark, again) = marks::mark(machine, view, self.now);
+        self.out.marks.extend(mark);
+        if machine.node.taints.iter().any(|taint| taints::is_of_disruption(&taint.key)) {
+            self.out.untaint.push((machine.node.name.clone(), machine.node.uid.clone()));
+        }
+        self.look_again(again);
+        if view.ttl.is_some() {
+            self.ttl(machine, view);
+            return false;
+        }
+        emptiness::could_go(machine, view, self.now)
     }
 
     /// Looks at a machine of a pool with a TTL.

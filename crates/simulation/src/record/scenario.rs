@@ -80,10 +80,10 @@ impl Record {
                     there.extend(objects.iter().map(|object| (identity(object), object.clone())));
                 }
                 RecordLine::Step { step, .. } => {
-                    if let Some(scale) = step.get("scale") {
-                        if let Some(object) = there.get_mut(&target(scale)) {
-                            object["spec"]["replicas"] = scale["replicas"].clone();
-                        }
+                    if let Some(scale) = step.get("scale")
+                        && let Some(object) = there.get_mut(&target(scale))
+                    {
+                        object["spec"]["replicas"] = scale["replicas"].clone();
                     }
                     if let Some(delete) = step.get("delete") {
                         there.remove(&target(delete));
