@@ -80,8 +80,10 @@ def played(scenario):
 
 
 def asked():
-    """Of the last tests on the real parts."""
-    return set().union(*map(recorded, sorted(RUNS.glob("*/log/audit-*.jsonl"))))
+    """Of the last tests on the real parts. Those of the provider kwok have a role of its own, and say themselves that nothing
+    was forbidden."""
+    logs = [path for path in RUNS.glob("*/log/audit-*.jsonl") if path.parent.parent.name != "kwok"]
+    return set().union(*map(recorded, sorted(logs)))
 
 
 def kept():
