@@ -134,9 +134,10 @@ fn is_refusal(error: &watcher::Error) -> bool {
     }
 }
 
-/// True if the server says that it makes no streams of lists, or not for us. Whatever else it answers may pass.
+/// True if the server says that it makes no streams of lists. Whatever else it answers may pass: one that has just started forbids
+/// everything until it has read its roles.
 fn is_refusal_of_streams(error: &watcher::Error) -> bool {
-    let refused = |status: &kube::core::Status| matches!(status.code, 400 | 403 | 405 | 422);
+    let refused = |status: &kube::core::Status| matches!(status.code, 400 | 405 | 422);
     match error {
         watcher::Error::WatchStartFailed(kube::Error::Api(status)) => refused(status),
         watcher::Error::WatchError(status) => refused(status),
@@ -343,7 +344,7 @@ mod tests {
     #[test]
     fn only_answers_about_the_request_itself_end_streams() {
         let api = |code| Status::failure("no", "Reason").with_code(code).boxed();
-        for code in [400, 403, 405, 422] {
+        for code in [400, 405, 422] {
             assert!(is_refusal_of_streams(&watcher::Error::WatchStartFailed(kube::Error::Api(api(code)))), "{code}");
             assert!(is_refusal_of_streams(&watcher::Error::WatchError(api(code))), "{code}");
         }
