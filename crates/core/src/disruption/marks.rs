@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::machines::NodeAndClaim;
 use super::pools::DisruptionPool;
 use crate::clock::at_the_latest;
+use crate::disruption::claim_status::with_status;
 
 /// Minimum time between two writes of `lastPodEventTime` (core spec 4).
 const PAUSE: SignedDuration = SignedDuration::from_secs(10);
@@ -31,26 +32,21 @@ impl StatusMark {
     /// The claim with the mark on it. Another claim of its name is left alone.
     #[must_use]
     pub fn on(&self, claim: &NodeClaim, now: Timestamp) -> NodeClaim {
-        let mut claim = claim.clone();
-        if claim.metadata.uid.as_ref() != Some(&self.uid) || claim.metadata.deletion_timestamp.is_some() {
-            return claim;
-        }
-        let generation = claim.metadata.generation;
-        let status = claim.status.get_or_insert_default();
-        if self.consolidatable {
-            set_condition(&mut status.conditions, NewCondition::new(CONSOLIDATABLE, TRUE), generation, now);
-        } else {
-            status.conditions.retain(|condition| condition.type_ != CONSOLIDATABLE);
-        }
-        if self.left_behind {
-            status.conditions.retain(|condition| condition.type_ != DISRUPTION_REASON);
-        }
-        if let Some(event) = self.last_pod_event
-            && status.last_pod_event_time.as_ref().is_none_or(|written| written.0 < event)
-        {
-            status.last_pod_event_time = Some(Time(event));
-        }
-        claim
+        with_status(claim, &self.uid, |status, generation| {
+            if self.consolidatable {
+                set_condition(&mut status.conditions, NewCondition::new(CONSOLIDATABLE, TRUE), generation, now);
+            } else {
+                status.conditions.retain(|condition| condition.type_ != CONSOLIDATABLE);
+            }
+            if self.left_behind {
+                status.conditions.retain(|condition| condition.type_ != DISRUPTION_REASON);
+            }
+            if let Some(event) = self.last_pod_event
+                && status.last_pod_event_time.as_ref().is_none_or(|written| written.0 < event)
+            {
+                status.last_pod_event_time = Some(Time(event));
+            }
+        })
     }
 }
 

@@ -13,6 +13,7 @@
 
 pub(crate) mod blocked;
 mod cause;
+mod claim_status;
 pub mod commands;
 pub mod drift;
 pub(crate) mod emptiness;

@@ -23,6 +23,7 @@ use super::pools::{DisruptionPool, Observing};
 use super::{Blocked, RemovalReason, allowed};
 use crate::clock::later;
 use crate::cluster_state::ReplicaCount;
+use crate::disruption::claim_status::with_status;
 use crate::interruption::LONGEST_PLACE_WAIT;
 
 /// Beginning of the condition's message.
@@ -61,20 +62,16 @@ impl SuccessionMark {
     /// The claim with the condition, or without it. Another claim of its name is left alone.
     #[must_use]
     pub fn on(&self, claim: &NodeClaim, now: Timestamp) -> NodeClaim {
-        let mut claim = claim.clone();
-        if claim.metadata.uid.as_ref() != Some(&self.disrupted.uid) || claim.metadata.deletion_timestamp.is_some() {
-            return claim;
-        }
-        let (generation, status) = (claim.metadata.generation, claim.status.get_or_insert_default());
-        if self.waits {
-            let message = format!("{SUCCEEDED}{}", self.why);
-            let reason = self.reason.budget_key().unwrap_or("Disrupted");
-            let condition = NewCondition::new(DISRUPTION_REASON, TRUE).because(reason, &message);
-            set_condition(&mut status.conditions, condition, generation, now);
-        } else {
-            status.conditions.retain(|one| one.type_ != DISRUPTION_REASON || !one.message.starts_with(SUCCEEDED));
-        }
-        claim
+        with_status(claim, &self.disrupted.uid, |status, generation| {
+            if self.waits {
+                let message = format!("{SUCCEEDED}{}", self.why);
+                let reason = self.reason.budget_key().unwrap_or("Disrupted");
+                let condition = NewCondition::new(DISRUPTION_REASON, TRUE).because(reason, &message);
+                set_condition(&mut status.conditions, condition, generation, now);
+            } else {
+                status.conditions.retain(|one| one.type_ != DISRUPTION_REASON || !one.message.starts_with(SUCCEEDED));
+            }
+        })
     }
 }
 

@@ -9,6 +9,7 @@ use super::WantedRemoval;
 use super::queue::Running;
 use crate::cluster_state::Snapshot;
 use crate::disruption::RemovalReason;
+use crate::disruption::claim_status::with_status;
 use crate::disruption::look::DisruptedClaim;
 
 /// Prefix of the condition's message before the names of replacements.
@@ -30,20 +31,16 @@ impl HeldClaim {
     /// The claim with the condition. Another claim of its name is left alone.
     #[must_use]
     pub fn on(&self, claim: &NodeClaim, now: Timestamp) -> NodeClaim {
-        let mut claim = claim.clone();
-        if claim.metadata.uid.as_ref() != Some(&self.uid) || claim.metadata.deletion_timestamp.is_some() {
-            return claim;
-        }
-        let (generation, status) = (claim.metadata.generation, claim.status.get_or_insert_default());
-        let message = format!("{REPLACED_BY}{}", self.replacements.join(", "));
-        let reason = self.reason.budget_key().unwrap_or("Disrupted");
-        set_condition(
-            &mut status.conditions,
-            NewCondition::new(DISRUPTION_REASON, TRUE).because(reason, &message),
-            generation,
-            now,
-        );
-        claim
+        with_status(claim, &self.uid, |status, generation| {
+            let message = format!("{REPLACED_BY}{}", self.replacements.join(", "));
+            let reason = self.reason.budget_key().unwrap_or("Disrupted");
+            set_condition(
+                &mut status.conditions,
+                NewCondition::new(DISRUPTION_REASON, TRUE).because(reason, &message),
+                generation,
+                now,
+            );
+        })
     }
 
     /// The mark on a claim, with the time at which it was written.

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Drift, DriftReason};
+use crate::disruption::claim_status::with_status;
 use crate::lifecycle::hash::VERSION;
 
 /// The condition Drifted that a claim should have.
@@ -53,24 +54,20 @@ impl DriftMark {
     /// The claim with the mark on it. Another claim of its name is left alone.
     #[must_use]
     pub fn on(&self, claim: &NodeClaim, now: Timestamp) -> NodeClaim {
-        let mut claim = claim.clone();
-        if claim.metadata.uid.as_ref() != Some(&self.uid) || claim.metadata.deletion_timestamp.is_some() {
-            return claim;
-        }
-        let generation = claim.metadata.generation;
-        let conditions = &mut claim.status.get_or_insert_default().conditions;
-        match &self.drifted {
-            Some((reason, what)) => {
-                set_condition(
-                    conditions,
-                    NewCondition::new(DRIFTED, TRUE).because(reason.name(), what),
-                    generation,
-                    now,
-                );
+        with_status(claim, &self.uid, |status, generation| {
+            let conditions = &mut status.conditions;
+            match &self.drifted {
+                Some((reason, what)) => {
+                    set_condition(
+                        conditions,
+                        NewCondition::new(DRIFTED, TRUE).because(reason.name(), what),
+                        generation,
+                        now,
+                    );
+                }
+                None => conditions.retain(|one| one.type_ != DRIFTED),
             }
-            None => conditions.retain(|one| one.type_ != DRIFTED),
-        }
-        claim
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use dovetail_api::v1::{NewCondition, NodeClaim, set_condition};
 use jiff::Timestamp;
 
 use crate::disruption::RemovalReason;
+use crate::disruption::claim_status::with_status;
 use crate::disruption::look::DisruptedClaim;
 
 /// A repair that is to be written on a claim.
@@ -20,15 +21,11 @@ impl RepairMark {
     /// The claim with the condition. Another claim of its name is left alone.
     #[must_use]
     pub fn on(&self, claim: &NodeClaim, now: Timestamp) -> NodeClaim {
-        let mut claim = claim.clone();
-        if claim.metadata.uid.as_ref() != Some(&self.disrupted.uid) || claim.metadata.deletion_timestamp.is_some() {
-            return claim;
-        }
-        let (generation, status) = (claim.metadata.generation, claim.status.get_or_insert_default());
-        let message = format!("its node is replaced because of its condition {}", self.condition);
-        let reason = RemovalReason::Unhealthy.budget_key().unwrap_or_default();
-        let condition = NewCondition::new(DISRUPTION_REASON, TRUE).because(reason, &message);
-        set_condition(&mut status.conditions, condition, generation, now);
-        claim
+        with_status(claim, &self.disrupted.uid, |status, generation| {
+            let message = format!("its node is replaced because of its condition {}", self.condition);
+            let reason = RemovalReason::Unhealthy.budget_key().unwrap_or_default();
+            let condition = NewCondition::new(DISRUPTION_REASON, TRUE).because(reason, &message);
+            set_condition(&mut status.conditions, condition, generation, now);
+        })
     }
 }

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 use super::{RebootEnd, RebootOrder, RebootStep};
 use crate::clock::{CLOCKS_APART, later, signed};
 use crate::cluster_state::RebootState;
+use crate::disruption::claim_status::with_status;
 use crate::lifecycle::readiness::set_root;
 
 /// True if a time is none that another replica can have noted by now.
@@ -20,34 +21,34 @@ pub(super) fn is_to_come(noted: Timestamp, now: Timestamp) -> bool {
 /// The claim with the condition, as a step has it. Another claim of its name is left alone.
 #[must_use]
 pub fn on_claim(order: &RebootOrder, claim: &NodeClaim, now: Timestamp) -> NodeClaim {
-    let mut claim = claim.clone();
-    if claim.metadata.uid.as_ref() != Some(&order.disrupted.uid) || claim.metadata.deletion_timestamp.is_some() {
-        return claim;
-    }
-    let generation = claim.metadata.generation;
-    let conditions = &mut claim.status.get_or_insert_default().conditions;
-    let state = RebootState::from_conditions(conditions);
-    let is_running = state.is_some_and(RebootState::is_running);
-    let mut set = |status, reason, message: &str| {
-        set_condition(conditions, NewCondition::new(REBOOTING, status).because(reason, message), generation, now);
-    };
-    match &order.step {
-        RebootStep::Request { condition } if !is_running => {
-            set(TRUE, conditions::REBOOT_REQUESTED, &format!("its node's condition {condition} calls for a reboot"));
-            let waits = NewCondition::new(INITIALIZED, UNKNOWN).because(REBOOTING, "the node is rebooted");
-            set_condition(conditions, waits, generation, now);
-            set_root(conditions, generation, now);
+    with_status(claim, &order.disrupted.uid, |status, generation| {
+        let conditions = &mut status.conditions;
+        let state = RebootState::from_conditions(conditions);
+        let is_running = state.is_some_and(RebootState::is_running);
+        let mut set = |status, reason, message: &str| {
+            set_condition(conditions, NewCondition::new(REBOOTING, status).because(reason, message), generation, now);
+        };
+        match &order.step {
+            RebootStep::Request { condition } if !is_running => {
+                set(
+                    TRUE,
+                    conditions::REBOOT_REQUESTED,
+                    &format!("its node's condition {condition} calls for a reboot"),
+                );
+                let waits = NewCondition::new(INITIALIZED, UNKNOWN).because(REBOOTING, "the node is rebooted");
+                set_condition(conditions, waits, generation, now);
+                set_root(conditions, generation, now);
+            }
+            // A call that is answered late says nothing of a reboot that has ended.
+            RebootStep::Call if is_running => {
+                set(TRUE, conditions::REBOOT_ISSUED, "EC2 has been asked to reboot the instance");
+            }
+            RebootStep::End(end) if is_running || matches!((end, state), (RebootEnd::Succeeded, Some(_))) => {
+                set(FALSE, end.reason(), end.message());
+            }
+            _ => {}
         }
-        // A call that is answered late says nothing of a reboot that has ended.
-        RebootStep::Call if is_running => {
-            set(TRUE, conditions::REBOOT_ISSUED, "EC2 has been asked to reboot the instance");
-        }
-        RebootStep::End(end) if is_running || matches!((end, state), (RebootEnd::Succeeded, Some(_))) => {
-            set(FALSE, end.reason(), end.message());
-        }
-        _ => {}
-    }
-    claim
+    })
 }
 
 /// The Node as a step has it; `None` where it is so already.
