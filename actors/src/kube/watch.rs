@@ -348,7 +348,7 @@ mod tests {
             assert!(is_refusal_of_streams(&watcher::Error::WatchStartFailed(kube::Error::Api(api(code)))), "{code}");
             assert!(is_refusal_of_streams(&watcher::Error::WatchError(api(code))), "{code}");
         }
-        for code in [401, 404, 410, 429, 500, 502, 503, 504] {
+        for code in [401, 403, 404, 410, 429, 500, 502, 503, 504] {
             assert!(!is_refusal_of_streams(&watcher::Error::WatchStartFailed(kube::Error::Api(api(code)))), "{code}");
             assert!(!is_refusal_of_streams(&watcher::Error::WatchError(api(code))), "{code}");
         }
