@@ -13,6 +13,7 @@ pub use crate::explain::ExplainArgs;
 use crate::live::what_if::LivePlanArgs;
 use crate::node_budget::NodeBudget;
 pub use crate::run::RunArgs;
+pub use crate::top::TopArgs;
 use crate::what_if::WhatIfArgs;
 pub use habits::{CompletedShell, CompletionsArgs, ManArgs, VersionArgs};
 pub use record::{CompareArgs, RecordArgs, ReplayArgs, SavingsArgs};
@@ -35,6 +36,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Look at everything that Dovetail needs, before and while it runs: rights, Lease, CRDs, AWS; 0 green, 1 yellow, 2 red
     Doctor(DoctorArgs),
+    /// Show a live cluster's nodes, pools, pending pods and decisions on the terminal, read again and again, without a write
+    Top(TopArgs),
     /// Record a live cluster's day as lines that can be played again, without a write
     Record(RecordArgs),
     /// Play a record again, under other settings where they are given

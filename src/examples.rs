@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The commands with their examples.
-const EXAMPLES: [(&str, &str); 15] = [
+const EXAMPLES: [(&str, &str); 16] = [
     (
         "plan",
         "  dovetail plan -f pool.yaml -f deployment.yaml
@@ -22,6 +22,7 @@ const EXAMPLES: [(&str, &str); 15] = [
   kubectl dovetail explain nodeclaim default-xqnrr",
     ),
     ("doctor", "  dovetail doctor\n  dovetail doctor --context production -o json"),
+    ("top", "  dovetail top\n  dovetail top --context production --every 10s\n  dovetail top --once -o json"),
     (
         "record",
         "  dovetail record day.jsonl --for 24h

@@ -19,6 +19,7 @@ mod sandbox;
 mod simulate;
 mod survive;
 mod terminal;
+mod top;
 mod what_if;
 
 use std::process::ExitCode;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Replay(args) => record::replay(&args),
         Command::Compare(args) => record::compare(&args),

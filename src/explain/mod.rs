@@ -47,7 +47,7 @@ pub struct ExplainArgs {
 
 /// Kinds that can be explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Kind {
+pub enum Kind {
     #[value(aliases = ["po", "pods"])]
     Pod,
     #[value(aliases = ["no", "nodes"])]
@@ -131,8 +131,31 @@ fn wanted(args: &ExplainArgs) -> Result<(Kind, String), Mistake> {
 
 async fn explain(args: &ExplainArgs, kind: Kind, name: &str) -> Result<Explanation, Failure> {
     let mut cluster = live::read_cluster(&args.cluster).await?;
+    answer_in(&mut cluster, kind, args.namespace.as_deref(), name).await
+}
+
+/// The answer about an object of a cluster that is read, as text.
+///
+/// # Errors
+/// No such object, or the API server does not answer.
+pub async fn explain_to_text(
+    cluster: &mut LiveCluster,
+    kind: Kind,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<String, Failure> {
+    answer_in(cluster, kind, namespace, name).await.map(|found| text::render(&found))
+}
+
+async fn answer_in(
+    cluster: &mut LiveCluster,
+    kind: Kind,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Explanation, Failure> {
+    let mut missing = cluster.missing.clone();
     let asked = match kind {
-        Kind::Pod => Some(pod_of(args, &mut cluster, name).await?),
+        Kind::Pod => Some(pod_of(namespace, cluster, name, &mut missing).await?),
         _ => None,
     };
     let (options, rules) = (cluster.options(), cluster.rules());
@@ -146,7 +169,7 @@ async fn explain(args: &ExplainArgs, kind: Kind, name: &str) -> Result<Explanati
         solve: &solve,
     };
     let gone = |kind: &str| {
-        let because = cluster.missing.iter().find(|one| one.what == format!("{kind}s"));
+        let because = missing.iter().find(|one| one.what == format!("{kind}s"));
         let why = because.map(|one| format!(": {kind}s could not be read: {}", one.why)).unwrap_or_default();
         Failure::System(format!("there is no {kind} {name}{why}"))
     };
@@ -162,28 +185,28 @@ async fn explain(args: &ExplainArgs, kind: Kind, name: &str) -> Result<Explanati
         answer,
         at: cluster.planning.now.wall,
         server: cluster.connection.target.server(),
-        settings_from: cluster.settings_from,
-        offers_from: cluster.offers_from,
-        missing: cluster.missing,
+        settings_from: cluster.settings_from.clone(),
+        offers_from: cluster.offers_from.clone(),
+        missing,
     })
 }
 
 /// The pod as it is now, and the claim that its events say it is nominated to.
 async fn pod_of(
-    args: &ExplainArgs,
-    cluster: &mut LiveCluster,
+    namespace: Option<&str>,
+    cluster: &LiveCluster,
     name: &str,
+    missing: &mut Vec<Missing>,
 ) -> Result<(Pod, Option<NominatedTo>), Failure> {
-    let given = args.namespace.clone();
-    let namespace = given.unwrap_or_else(|| cluster.connection.target.config.default_namespace.clone());
-    let pods: LenientApi<Pod> = LenientApi::namespaced(cluster.connection.client.clone(), &namespace);
+    let namespace = namespace.unwrap_or(&cluster.connection.target.config.default_namespace);
+    let pods: LenientApi<Pod> = LenientApi::namespaced(cluster.connection.client.clone(), namespace);
     let found = pods.get_opt(name).await;
     let read =
         found.map_err(|why| Failure::System(format!("pod {namespace}/{name} cannot be read: {}", plainly(&why))))?;
     let Some(pod) = read else {
         return Err(Failure::System(format!("there is no pod {name} in namespace {namespace}; -n names another")));
     };
-    let events: LenientApi<Event> = LenientApi::namespaced(cluster.connection.client.clone(), &namespace);
+    let events: LenientApi<Event> = LenientApi::namespaced(cluster.connection.client.clone(), namespace);
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     let of_pod = ListParams::default().fields(&format!("involvedObject.uid={uid},reason=Nominated")).limit(50);
     let nominated = match events.list(&of_pod).await {
@@ -195,7 +218,7 @@ async fn pod_of(
             .max_by_key(|one| one.since),
         Err(why) => {
             let what = "events".to_owned();
-            cluster.missing.push(Missing {
+            missing.push(Missing {
                 what,
                 why: format!("the claim that it waits for is not known by them: {}", plainly(&why)),
             });

@@ -13,6 +13,7 @@ pub mod escape;
 mod leader;
 mod lists;
 mod offers;
+pub mod price;
 pub mod what_if;
 
 use std::collections::BTreeMap;
@@ -43,6 +44,9 @@ use crate::run::preflight::{self, PreflightFacts};
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Requests a second, and at once: a person waits, and the API server has its own bounds.
 const RATE: (f64, u32) = (100.0, 200);
+
+/// Time for which types and prices are used before they are read again.
+const PRICES_FOR: Duration = Duration::from_secs(600);
 
 /// Something that could not be read, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -76,6 +80,21 @@ pub struct LiveCluster {
     /// Source of instance types and prices.
     pub offers_from: String,
     pub missing: Vec<Missing>,
+    offers_read: OffersRead,
+}
+
+/// A reading of types and prices.
+struct OffersRead {
+    /// Monotonic time of it.
+    at: Duration,
+    /// Classes that were there, and true for those that had a status.
+    classes: BTreeMap<String, bool>,
+    /// The part of it that could not be read.
+    missing: Vec<Missing>,
+}
+
+fn classes_of(snapshot: &Snapshot) -> BTreeMap<String, bool> {
+    snapshot.classes.iter().map(|(name, class)| (name.clone(), class.status.is_some())).collect()
 }
 
 /// Connects, and makes sure that it is a Kubernetes API server.
@@ -115,7 +134,10 @@ pub async fn read_cluster(args: &ClusterArgs) -> Result<LiveCluster, Failure> {
     let (settings, settings_from, given) = leader::settings(&connection, args, &mut missing).await;
     let state = lists::read_state(&connection, &settings, &mut missing).await?;
     let snapshot = state.snapshot();
-    let offers = offers::read_offers(&connection, args, &settings, &snapshot, &mut missing).await?;
+    let (at, classes) = (connection.clock.monotonic(), classes_of(&snapshot));
+    let mut offers_read = OffersRead { at, classes, missing: Vec::new() };
+    let offers = offers::read_offers(&connection, args, &settings, &snapshot, &mut offers_read.missing).await?;
+    missing.extend(offers_read.missing.iter().cloned());
     let planning = PlanningInput {
         of_static: false,
         instance_types: offers.by_class,
@@ -137,10 +159,36 @@ pub async fn read_cluster(args: &ClusterArgs) -> Result<LiveCluster, Failure> {
         planning,
         offers_from: offers.from,
         missing,
+        offers_read,
     })
 }
 
 impl LiveCluster {
+    /// Reads the cluster anew. Types and prices are read again when they are [`PRICES_FOR`] old, or when a class is new
+    /// or has got its status.
+    ///
+    /// # Errors
+    /// The API server is gone, or does not take the credentials any more.
+    pub async fn read_again(&mut self, args: &ClusterArgs) -> Result<(), Failure> {
+        let mut missing = Vec::new();
+        let (settings, settings_from, given) = leader::settings(&self.connection, args, &mut missing).await;
+        (self.settings, self.settings_from, self.given) = (settings, settings_from, given);
+        self.state = lists::read_state(&self.connection, &self.settings, &mut missing).await?;
+        self.snapshot = self.state.snapshot();
+        self.planning.now = self.connection.moment();
+        let now = self.planning.now.monotonic;
+        let classes = classes_of(&self.snapshot);
+        if now.saturating_sub(self.offers_read.at) > PRICES_FOR || self.offers_read.classes != classes {
+            let mut unread = Vec::new();
+            let offers = offers::read_offers(&self.connection, args, &self.settings, &self.snapshot, &mut unread).await?;
+            (self.planning.instance_types, self.offers_from) = (offers.by_class, offers.from);
+            self.offers_read = OffersRead { at: now, classes, missing: unread };
+        }
+        missing.extend(self.offers_read.missing.iter().cloned());
+        self.missing = missing;
+        Ok(())
+    }
+
     /// Settings of packing.
     pub fn options(&self) -> Options {
         Options {

@@ -26,6 +26,7 @@ pub(crate) use replay::progress;
 
 use crate::cli::RecordArgs;
 use crate::live;
+use crate::live::price::price_by_labels;
 use crate::output::print;
 use crate::progress::ProgressLine;
 use crate::run::connect::plainly;
@@ -246,13 +247,6 @@ impl Recorder {
 
     /// The price of a node, as the classes' offers have it.
     fn price(&self, node: &Value) -> Option<f64> {
-        let label = |key: &str| node["metadata"]["labels"][key].as_str().unwrap_or_default();
-        let bought = |one: &&dovetail_core::Offering| {
-            let capacity = Some(label(labels::CAPACITY_TYPE)).filter(|text| !text.is_empty());
-            one.zone == label(labels::ZONE) && one.capacity_type == capacity.unwrap_or(labels::ON_DEMAND)
-        };
-        let mut types = self.planning.instance_types.values().flat_map(|types| types.iter());
-        let own = types.find(|one| one.name == label(labels::INSTANCE_TYPE))?;
-        own.offerings.iter().find(bought).map(|one| one.price)
+        price_by_labels(&self.planning, |key| node["metadata"]["labels"][key].as_str())
     }
 }

@@ -13,3 +13,4 @@ mod record;
 mod run;
 mod sandbox;
 mod stub;
+mod top;

@@ -1,0 +1,71 @@
+//! `top` on a cluster: one reading on a pipe, and the screen on a terminal, with keys.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
+
+use crate::common;
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::live::Live;
+use common::{stderr, stdout, write};
+use serde_json::{Value, json};
+
+/// The command on a cluster, with nothing of the tests' environment.
+fn top(program: &str, live: &Live) -> Command {
+    let mut command = Command::new(program);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    command.env_clear().env("HOME", "/nonexistent").env("AWS_REGION", "us-east-1").env("PATH", path);
+    command.env("KUBECONFIG", live.kubeconfig()).env("TERM", "xterm-256color");
+    command
+}
+
+#[test]
+fn top_shows_nodes_and_pending_pods_on_a_pipe_and_on_a_terminal() {
+    let live = Live::start("top", &["--speed", "10", "--replicas", "1", "-f", "deploy/examples/spot.yaml"]);
+    live.wait_for("elected");
+    let pod = |name: &str, cpu: &str| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [
+            {"name": "main", "image": "nginx:1", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}]}})
+    };
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [pod("small", "500m"), pod("huge", "5000")]});
+    let file = write("top.json", &list.to_string());
+    live.ok(&["apply", "-f", &file]);
+    live.ok(&["wait", "--for=condition=Ready", "pod/small", "--timeout=120s"]);
+    // The words about it are written as an event, after the decision.
+    let mut facts = Value::Null;
+    for _ in 0..100 {
+        let mut once = top(env!("CARGO_BIN_EXE_dovetail"), &live);
+        let output = once.args(["top", "--once", "-o", "json", "--offers", "shipped"]).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        facts = serde_json::from_slice(&output.stdout).unwrap();
+        if facts["pending"][0]["why"].as_str().is_some_and(|why| !why.is_empty()) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(facts["pending"][0]["pod"], "huge", "{facts:#}");
+    assert!(facts["pending"][0]["why"].as_str().is_some_and(|why| why.contains("cpu")), "{facts:#}");
+    assert!(facts["totals"]["price"].as_f64().is_some_and(|price| price > 0.0), "{facts:#}");
+    assert_eq!(facts["pools"][0]["ready"], 1, "{facts:#}");
+    let node = facts["nodes"][0]["name"].as_str().unwrap().split('.').next().unwrap().to_owned();
+
+    // A terminal of util-linux's `script`, which has the size that it is told.
+    let program = env!("CARGO_BIN_EXE_dovetail");
+    let line = format!("stty rows 24 cols 80; exec {program} top --every 1s --offers shipped");
+    let mut terminal = top("script", &live);
+    terminal.args(["-qefc", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = terminal.spawn().expect("script");
+    let mut keys = child.stdin.take().unwrap();
+    for (key, pause) in [("", 2500), ("3", 700), ("\r", 2000), ("q", 500), ("q", 0)] {
+        keys.write_all(key.as_bytes()).unwrap();
+        keys.flush().unwrap();
+        std::thread::sleep(Duration::from_millis(pause));
+    }
+    let output = child.wait_with_output().unwrap();
+    let shown = stdout(&output);
+    assert!(output.status.success(), "{shown}");
+    for word in [node.as_str(), "an hour", "huge", "explain pod", "gets no node", "\u{1b}[?1049h", "\u{1b}[?1049l"] {
+        assert!(shown.contains(word), "{word}: {shown}");
+    }
+}
