@@ -125,7 +125,7 @@ pub enum Action {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// True if it ends when the node's machine restarts.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        #[serde(rename = "untilReboot", default, skip_serializing_if = "std::ops::Not::not")]
         until_reboot: bool,
     },
     /// EC2 lists no instances.
