@@ -11,10 +11,7 @@ import tempfile
 import time
 import unittest
 
-import build
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-DOCKERFILE = ROOT / "deploy/image/Dockerfile"
 BINARY = ROOT / "target/release/dovetail"
 NOBODY = 65532
 #: What the image may weigh, in MiB, unpacked; the tests' binary is larger than the published one.
@@ -28,35 +25,9 @@ NEEDED = {
     "/etc/ssl/certs/ca-certificates.crt (ca-certificates)": pathlib.Path("/etc/ssl/certs/ca-certificates.crt").exists,
 }
 
-sys.path.insert(0, str(ROOT / "deploy/image"))
+sys.path[:0] = [str(ROOT / "deploy/image"), str(ROOT / "tools")]
 import sbom  # noqa: E402
-
-
-class Images:
-    """buildah with a store of its own."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        (folder / "policy.json").write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
-        (folder / "registries.conf").write_text("unqualified-search-registries = []\n")
-        program, libraries = build.buildah()
-        self.command = [program, "--root", folder / "store", "--runroot", folder / "run", "--storage-driver", "vfs"]
-        self.environment = {**os.environ, **({"LD_LIBRARY_PATH": str(libraries)} if libraries else {})}
-
-    def __call__(self, *words):
-        done = subprocess.run([*self.command, *words], capture_output=True, text=True, env=self.environment)
-        if done.returncode:
-            raise AssertionError(f"buildah {' '.join(map(str, words))}: {done.stderr}")
-        return done.stdout.strip()
-
-    def build(self, binary):
-        """The image's id, of a file system made anew."""
-        tree = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
-        subprocess.run(["sh", ROOT / "deploy/image/root.sh", binary, tree / "image"], check=True, env={**os.environ, "SOURCE_DATE_EPOCH": "0"})
-        trust = ["--signature-policy", self.folder / "policy.json", "--registries-conf", self.folder / "registries.conf"]
-        how = ["--isolation", "chroot", "--layers=false", "--timestamp", "0", "--quiet", "--build-context", f"root={tree}"]
-        # The context is not read: the stage before is given in its place.
-        return self("bud", *trust, *how, "-f", DOCKERFILE, ROOT / "deploy/image").splitlines()[-1]
+from image import DOCKERFILE, Images  # noqa: E402
 
 
 @unittest.skipUnless(BINARY.exists(), "cargo build --release first")

@@ -243,7 +243,7 @@ fn names_of(expression: &str) -> (Vec<(String, Vec<String>)>, Vec<String>) {
 }
 
 /// Labels that Prometheus adds to what it scrapes, and those of histograms and summaries.
-const ADDED: [&str; 5] = ["pod", "job", "instance", "le", "quantile"];
+const ADDED: [&str; 6] = ["cluster", "pod", "job", "instance", "le", "quantile"];
 
 fn holds(place: &str, expression: &str, recorded: &BTreeSet<String>) {
     let shown = shown();
@@ -302,10 +302,19 @@ fn dashboards_name_only_metrics_and_labels_that_there_are() {
         for panel in board["panels"].as_array().unwrap() {
             let title = format!("{}, {}", path.display(), panel["title"].as_str().unwrap());
             panels += 1;
+            // What the figure means and when it is bad, for somebody who sees it for the first time.
+            let words = panel["description"].as_str().unwrap_or_default();
+            assert!(words.len() > 15 && words.ends_with('.'), "{title} has no description");
             for target in panel["targets"].as_array().unwrap() {
-                holds(&title, target["expr"].as_str().unwrap(), &recorded);
+                let expression = target["expr"].as_str().unwrap();
+                holds(&title, expression, &recorded);
+                for (name, labels) in names_of(expression).0 {
+                    assert!(labels.iter().any(|label| label == "cluster"), "{title}: {name} is of every cluster");
+                }
             }
         }
+        let variables = board["templating"]["list"].as_array().unwrap();
+        assert!(variables.iter().any(|one| one["name"] == "cluster"), "{}", path.display());
     }
     assert!(boards == 6 && panels >= 40, "{boards} dashboards with {panels} panels");
 }

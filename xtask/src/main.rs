@@ -34,6 +34,12 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
         "the image of target/release/dovetail, built without a daemon and started (root, Debian's apt)",
         steps::image,
     ),
+    (
+        "release",
+        "a release of this checkout in target/release-files: program, image, charts, CRDs, bill of materials, checksums, and a \
+         signature with --key SSH_KEY; more: tools/release.py --help",
+        steps::release,
+    ),
     ("real", "`real up|down|status`: a real control plane and a foreign AWS on loopback, by hand", steps::real),
     ("deny", "licences, bans, sources and advisories of all dependencies, by cargo-deny (deny.toml)", deny::check),
     (

@@ -150,6 +150,13 @@ pub fn image() -> Result<(), String> {
     run("image", "python3", &["tests/suite.py", "image"])
 }
 
+/// A release of this checkout, without a registry.
+pub fn release() -> Result<(), String> {
+    let more: Vec<String> = std::env::args().skip(2).collect();
+    let args: Vec<&str> = std::iter::once("tools/release.py").chain(more.iter().map(String::as_str)).collect();
+    run("release", "python3", &args)
+}
+
 /// A real cluster by hand.
 pub fn real() -> Result<(), String> {
     let words: Vec<String> = std::env::args().skip(2).collect();
