@@ -4,7 +4,7 @@
 //! - From pods to nodes: [`window`] batches, [`problem`] is what is to be packed, [`pack`] packs it, by the
 //!   algebra of [`requirements`] and [`resources`].
 //! - A NodeClaim's life: [`lifecycle`]; whether it may be launched: [`launch_limits`], [`launch_backoff`]; whose its instance
-//!   is: [`ownership`].
+//!   is: [`ownership`]; when the pods that it is for are bound: [`binding`].
 //! - Nodes whether or not pods wait: [`static_pools`].
 //! - Nodes that go: [`disruption`] by our own decision within [`budgets`], [`interruption`] by EC2's, [`collection`] of what
 //!   nobody owns, and [`termination`], by which every one of them goes.
@@ -14,6 +14,7 @@
 
 pub mod admission;
 pub mod adoption;
+pub mod binding;
 pub mod budgets;
 pub mod clock;
 pub mod cluster_state;
