@@ -151,6 +151,9 @@ pub struct PlanArgs {
     /// Most that another type of a node may cost, in times the price of its cheapest type; 1.5, and 2 for GPUs, unless given
     #[arg(long, value_name = "TIMES", value_parser = times, env = "MAX_OPTION_PRICE")]
     pub max_option_price: Option<MaxOptionPrice>,
+    /// Savings Plans and Reserved Instances that are paid for, YAML or JSON (docs/commitments.md)
+    #[arg(long, value_name = "FILE")]
+    pub commitments: Option<String>,
     /// Consolidate the workload file's nodes, each command done at once, until nothing more is worth it; pods that wait are left out
     #[arg(long, requires = "workload")]
     pub consolidate: bool,

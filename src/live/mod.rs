@@ -124,6 +124,7 @@ pub async fn read_cluster(args: &ClusterArgs) -> Result<LiveCluster, Failure> {
         policy: settings.policy,
         daemon_share: settings.daemon_share,
         default_spread: settings.default_spread.clone(),
+        commitments: settings.commitments.declared(),
         now: connection.moment(),
         only: None,
     };

@@ -96,6 +96,8 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
         live,
         baseline,
         static_pools,
+        commitments: Arc::default(),
+        running: None,
     })
 }
 

@@ -144,7 +144,7 @@ fn every_setting_is_read_or_is_said_to_have_no_effect() {
             "ami_refresh" | "subnet_refresh" => "class_refresh()",
             // Groups of other crates, which are handed on whole.
             field => match field.split_once('.') {
-                Some((group @ ("ceilings" | "churn" | "futile" | "lease"), _)) => group,
+                Some((group @ ("ceilings" | "churn" | "commitments" | "futile" | "lease"), _)) => group,
                 _ => field,
             },
         };

@@ -16,6 +16,8 @@ mod backups;
 mod brakes;
 mod broken;
 mod cases_simulate;
+#[path = "cloud/commitments.rs"]
+mod commitments;
 #[path = "ends/consolidation.rs"]
 mod consolidation;
 #[path = "ends/disruption.rs"]

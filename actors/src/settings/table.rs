@@ -2,6 +2,7 @@
 //! docs/settings.md are made from this table.
 
 use super::Settings;
+use super::commitments::read_commitments;
 use super::disruption::{factor, part, rebalance, time_from_zero};
 use super::parse::{
     ValueRefusal, above_zero, address, adopt_as, boolean, ca_bundle, delay, duration, ec2_limits, filled, from_zero,
@@ -128,6 +129,10 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.ami_refresh = minute_at_least(text)?)),
     row(Aws, "AWS_REGION", "REGION", "", "The region; without it, the region of the profile or of the instance",
         |own, text| Ok(own.aws_region = filled(text)?)),
+    row(Aws, "COMMITMENTS", "YAML", "", "Savings Plans and Reserved Instances that are paid for (docs/commitments.md): launches and consolidation are weighed by the bill of all nodes. Empty: none count",
+        |own, text| Ok(own.commitments.written = read_commitments(text)?)),
+    row(Aws, "COMMITMENTS_SHARE", "FRACTION", "1", "The part of each commitment that is this cluster's, where the commitment does not say: others of the account use the rest",
+        |own, text| Ok(own.commitments.share = part(text)?)),
     row(Aws, "DEFAULT_INSTANCE_PROFILE", "NAME", "", "The nodes' instance profile where a Provisioner or AWSNodeTemplate names none; without it, Dovetail makes a profile of the role KarpenterNodeRole-CLUSTER_NAME",
         |own, text| Ok(own.default_instance_profile = filled(text)?)),
     row(Aws, "DISABLE_DRY_RUN", BOOL, "false", "true: do not check node classes by dry runs of launches. A missing permission then shows at the first launch",

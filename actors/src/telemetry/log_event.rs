@@ -93,6 +93,8 @@ log_events! {
     PackedByFewestNodes "packed_by_fewest_nodes" Error { pods: usize, error: String } => format!("packed {pods} pod(s) by fewest-nodes, as by cost {error}");
     /// A DaemonSet does not count on most instance types, as it would take too much of them.
     DaemonSetNotCounted "daemonset_not_counted" Warn { name: String, why: String } => why.clone();
+    /// Savings Plans and Reserved Instances do not count, as the price of a node that may use them is not known.
+    CommitmentsNotCounted "commitments_not_counted" Warn { why: String } => why.clone();
     /// Only some of a pod's soft scheduling terms count.
     SoftTermsIgnored "soft_terms_ignored" Info { pod: String, terms: usize, counted: usize } => format!("only the {counted} heaviest of the {terms} soft scheduling terms of pod {pod} count");
     /// A packing has been computed.

@@ -19,6 +19,7 @@ pub mod budgets;
 pub mod clock;
 pub mod cluster_state;
 pub mod collection;
+pub mod commitments;
 pub mod daemons;
 pub mod disruption;
 pub mod explain;

@@ -1,6 +1,7 @@
 //! The present state of the cluster and the actors, as the gauges of core spec 7.1: written from a snapshot on request, away
 //! from the actors.
 
+mod commitments;
 pub mod cost;
 pub(crate) mod held;
 mod nodes;
@@ -124,6 +125,7 @@ impl Latest {
             pods(page, &view.snapshot);
         }
         cost::cost(page, &view, &actors);
+        commitments::commitments(page, &view);
         pools(page, &view);
         held::static_pools(page, &actors["static_pools"]);
         eligible(page, &view.snapshot);
