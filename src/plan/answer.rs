@@ -9,6 +9,7 @@ use dovetail_core::{NodeSelectorRequirement, Problem, Resources};
 use dovetail_telemetry::stopwatch::peak_rss_kib;
 use serde::Serialize;
 
+use super::buffers::RoomPlan;
 use super::difference::PlanDifference;
 use super::live::LiveSummary;
 use super::otherwise::Alternative;
@@ -62,6 +63,8 @@ pub(super) struct WholeAnswer<'a> {
     pub(super) otherwise: &'a [Alternative],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) difference: Option<&'a PlanDifference>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) capacity_buffers: Option<&'a RoomPlan>,
 }
 
 /// An existing node and the pods planned on it.

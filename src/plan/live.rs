@@ -119,6 +119,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
         live: Some(summary),
         baseline,
         static_pools,
+        buffers: Default::default(),
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod admitted;
 mod answer;
+mod buffers;
 mod census;
 pub mod consolidate;
 mod difference;
@@ -51,6 +52,8 @@ struct Loaded {
     live: Option<live::LiveSummary>,
     /// Static pools, where their feature gate is open.
     static_pools: Vec<static_pools::StaticPoolPlan>,
+    /// Capacity buffers, where their feature gate is open.
+    buffers: buffers::Demands,
     /// The problem without what-ifs that its reader makes, if the plan is to be compared with that.
     baseline: Option<Arc<Problem>>,
 }
@@ -60,6 +63,8 @@ struct Loaded {
 struct Beside {
     alternatives: Vec<Alternative>,
     difference: Option<PlanDifference>,
+    /// Room of capacity buffers, where there are any.
+    room: Option<buffers::RoomPlan>,
 }
 
 /// Runs the command. [`Failure::Outcome`] when pods stay without a node.
@@ -91,6 +96,9 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     });
     let times = answer::Times { solve: solving.elapsed(), load: loaded.load, wall: wall.elapsed() };
     let mut beside = Beside::default();
+    if !loaded.buffers.is_empty() {
+        beside.room = Some(buffers::plan(&loaded.problem, &packing, &loaded.buffers, &options));
+    }
     if args.what_if.otherwise || args.what_if.html.is_some() {
         beside.alternatives = otherwise::alternatives(&loaded.problem, &packing, &options);
     }
@@ -193,12 +201,14 @@ fn whole_answer<'a>(
         live: loaded.live.as_ref(),
         otherwise: alternatives,
         difference: beside.difference.as_ref(),
+        capacity_buffers: beside.room.as_ref(),
     }
 }
 
 fn text(args: &PlanArgs, loaded: &Loaded, packing: &Packing, beside: &Beside) -> String {
     let mut text = table::render(&loaded.problem, packing, args);
     text.push_str(&static_pools::lines(&loaded.static_pools));
+    text.extend(beside.room.iter().map(buffers::lines));
     if args.what_if.otherwise {
         text.push_str(&otherwise::lines(&beside.alternatives));
     }

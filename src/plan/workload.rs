@@ -39,6 +39,7 @@ pub fn load(path: &str) -> Result<Loaded, Vec<Mistake>> {
         live: None,
         baseline: None,
         static_pools: Vec::new(),
+        buffers: Default::default(),
     })
 }
 

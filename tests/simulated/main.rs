@@ -15,6 +15,7 @@ mod alpha;
 mod backups;
 mod brakes;
 mod broken;
+mod buffers;
 mod cases_simulate;
 #[path = "ends/consolidation.rs"]
 mod consolidation;

@@ -126,6 +126,7 @@ impl Latest {
         cost::cost(page, &view, &actors);
         pools(page, &view);
         held::static_pools(page, &actors["static_pools"]);
+        held::buffers(page, &actors["buffers"]);
         eligible(page, &view.snapshot);
         drifted(page, &view.snapshot);
         scheduler(page, &view, &actors);
