@@ -117,7 +117,7 @@ fn room_is_planned_before_it_is_ordered_and_never_twice() {
 }
 
 #[test]
-fn buffers_that_may_not_be_listed_hold_up_disruption_for_two_minutes() {
+fn unlisted_buffers_hold_up_disruption_for_two_minutes() {
     with_pool(async |bench| {
         serve(&bench, "v1beta1");
         bench.wire.forbid("GET", "/capacitybuffers", usize::MAX);
