@@ -192,22 +192,20 @@ fn buffers_that_cannot_be_held_say_why_and_disturb_no_other() {
     assert!(played.number("launched") <= 8 && played.calls("CreateFleet").len() < 40, "{}", played.number("launched"));
 }
 
-/// A run without a buffer: its events but for the first line, and its metrics.
-fn without_buffers(name: &str, gate: &str) -> (Vec<Value>, String) {
-    write(&format!("{name}/workload.yaml"), &manifests(3));
-    let text = format!("region: ca-west-1\nseed: 1\napply: [workload.yaml]\n{gate}until: 5m\n");
-    let (scenario, metrics) = (write(&format!("{name}/scenario.yaml"), &text), scratch(&format!("{name}.metrics")));
-    let played = play_with(name, &scenario, &["--metrics", arg(&metrics)], &[0]);
-    (played.events[1..].to_vec(), std::fs::read_to_string(metrics).unwrap())
-}
-
+/// With the gate closed nobody reads a buffer that is there.
 #[test]
-fn gate_changes_nothing_without_a_capacity_buffer() {
-    let (off, metrics_off) = without_buffers("buffer-none-off", "");
-    let (on, metrics_on) = without_buffers("buffer-none-on", GATE);
-    assert!(off == on, "the events differ");
-    let series = |metrics: &str| metrics.lines().filter(|line| line.contains("dovetail_buffer_")).count();
-    assert_eq!((series(&metrics_off), series(&metrics_on)), (0, 0));
+fn closed_gate_leaves_buffers_alone() {
+    let crd = dovetail_api::crds::buffer_crd_file().unwrap().1;
+    let plain = "{consolidationPolicy: WhenEmpty, consolidateAfter: Never}";
+    let all = format!("{crd}---\n{}{}", workload(0, plain), room(4));
+    write("buffer-closed/workload.yaml", &all);
+    let text = "region: ca-west-1\nseed: 1\napply: [workload.yaml]\nuntil: 5m\n";
+    let (scenario, metrics) = (write("buffer-closed/scenario.yaml", text), scratch("buffer-closed.metrics"));
+    let played = play_with("buffer-closed", &scenario, &["--metrics", arg(&metrics)], &[0]);
+    let written = played.seen("api", &[("resource", "capacitybuffers")]);
+    assert!(written.iter().all(|event| event["replica"].is_null()), "{written:?}");
+    assert_eq!((played.number("launched"), nodes(&played).len()), (0, 0));
+    assert!(!std::fs::read_to_string(metrics).unwrap().contains("dovetail_buffer_"));
 }
 
 #[test]
@@ -219,7 +217,7 @@ fn metrics_say_what_room_there_is_and_costs() {
     play_with("buffer-metrics", &scenario, &["--metrics", arg(&metrics)], &[0]);
     let said = std::fs::read_to_string(metrics).unwrap();
     for state in ["wanted", "ready"] {
-        let line = format!("dovetail_buffer_pods{{buffer=\"room\",namespace=\"default\",state=\"{state}\"}} 4");
+        let line = format!("dovetail_buffer_pods{{namespace=\"default\",buffer=\"room\",state=\"{state}\"}} 4");
         assert!(said.lines().any(|one| one == line), "{line} is not among them: {said}");
     }
     let dollars = said.lines().find(|line| line.starts_with("dovetail_buffer_dollars_per_hour{")).unwrap();
