@@ -145,7 +145,7 @@ pub struct PlanArgs {
     /// Price of having a node more, in dollars an hour: weighed by the policy cost, not part of the price
     #[arg(long, value_name = "DOLLARS", default_value = "0.02", value_parser = dollars, env = "PRICE_PER_NODE")]
     pub price_per_node: f64,
-    /// Karpenter's feature gates that a plan of manifests knows: StaticCapacity=true plans the nodes of static pools
+    /// Karpenter's feature gates that a plan of manifests knows: StaticCapacity=true plans the nodes of static pools, CapacityBuffer=true the room of CapacityBuffers
     #[arg(long, value_name = "NAME=BOOL,…", env = "FEATURE_GATES")]
     pub feature_gates: Option<String>,
     /// Most that another type of a node may cost, in times the price of its cheapest type; 1.5, and 2 for GPUs, unless given

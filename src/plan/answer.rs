@@ -10,6 +10,7 @@ use dovetail_core::{NodeSelectorRequirement, Problem, Resources};
 use dovetail_telemetry::stopwatch::peak_rss_kib;
 use serde::Serialize;
 
+use super::buffers::RoomPlan;
 use super::difference::PlanDifference;
 use super::live::LiveSummary;
 use super::otherwise::Alternative;
@@ -66,6 +67,8 @@ pub(super) struct WholeAnswer<'a> {
     pub(super) otherwise: &'a [Alternative],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) difference: Option<&'a PlanDifference>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) capacity_buffers: Option<&'a RoomPlan>,
 }
 
 /// Dollars an hour, where there are Savings Plans or Reserved Instances.

@@ -123,6 +123,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
         static_pools,
         commitments: input.commitments.clone(),
         running: Some(running),
+        buffers: Default::default(),
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod admitted;
 mod answer;
+mod buffers;
 mod census;
 mod committed;
 pub mod consolidate;
@@ -57,6 +58,8 @@ struct Loaded {
     commitments: Arc<Commitments>,
     /// Everything that takes of commitments on the live cluster.
     running: Option<Running>,
+    /// Capacity buffers, where their feature gate is open.
+    buffers: buffers::Demands,
     /// The problem without what-ifs that its reader makes, if the plan is to be compared with that.
     baseline: Option<Arc<Problem>>,
 }
@@ -68,6 +71,8 @@ struct Beside {
     difference: Option<PlanDifference>,
     /// The plan's effect on the bill, where commitments count.
     bill: Option<PlanBill>,
+    /// Room of capacity buffers, where there are any.
+    room: Option<buffers::RoomPlan>,
 }
 
 /// Runs the command. [`Failure::Outcome`] when pods stay without a node.
@@ -102,6 +107,9 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     });
     let times = answer::Times { solve: solving.elapsed(), load: loaded.load, wall: wall.elapsed() };
     let mut beside = Beside { bill, ..Beside::default() };
+    if !loaded.buffers.is_empty() {
+        beside.room = Some(buffers::plan(&loaded.problem, &packing, &loaded.buffers, &options));
+    }
     if args.what_if.otherwise || args.what_if.html.is_some() {
         beside.alternatives = otherwise::alternatives(&loaded.problem, &packing, &options);
     }
@@ -205,6 +213,7 @@ fn whole_answer<'a>(
         live: loaded.live.as_ref(),
         otherwise: alternatives,
         difference: beside.difference.as_ref(),
+        capacity_buffers: beside.room.as_ref(),
     }
 }
 
@@ -212,6 +221,7 @@ fn text(args: &PlanArgs, loaded: &Loaded, packing: &Packing, beside: &Beside) ->
     let mut text = table::render(&loaded.problem, packing, args);
     beside.bill.iter().for_each(|bill| text.push_str(&table::bill_line(bill)));
     text.push_str(&static_pools::lines(&loaded.static_pools));
+    text.extend(beside.room.iter().map(buffers::lines));
     if args.what_if.otherwise {
         text.push_str(&otherwise::lines(&beside.alternatives));
     }

@@ -41,6 +41,7 @@ pub fn load(path: &str) -> Result<Loaded, Vec<Mistake>> {
         static_pools: Vec::new(),
         commitments: Arc::default(),
         running: None,
+        buffers: Default::default(),
     })
 }
 

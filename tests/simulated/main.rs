@@ -15,6 +15,7 @@ mod alpha;
 mod backups;
 mod brakes;
 mod broken;
+mod buffers;
 mod cases_simulate;
 #[path = "cloud/commitments.rs"]
 mod commitments;

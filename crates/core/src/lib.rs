@@ -5,7 +5,7 @@
 //!   algebra of [`requirements`] and [`resources`].
 //! - A NodeClaim's life: [`lifecycle`]; whether it may be launched: [`launch_limits`], [`launch_backoff`]; whose its instance
 //!   is: [`ownership`]; when the pods that it is for are bound: [`binding`].
-//! - Nodes whether or not pods wait: [`static_pools`].
+//! - Nodes whether or not pods wait: [`static_pools`]; room for pods that do not exist yet: [`buffers`].
 //! - Nodes that go: [`disruption`] by our own decision within [`budgets`], [`interruption`] by EC2's, [`collection`] of what
 //!   nobody owns, and [`termination`], by which every one of them goes.
 //! - Answers to an operator who asks why, from the same reasons: [`explain`].
@@ -16,6 +16,7 @@ pub mod admission;
 pub mod adoption;
 pub mod binding;
 pub mod budgets;
+pub mod buffers;
 pub mod clock;
 pub mod cluster_state;
 pub mod collection;

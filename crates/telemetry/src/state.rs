@@ -123,6 +123,7 @@ impl Latest {
         commitments::commitments(page, &view);
         pools(page, &view);
         held::static_pools(page, &actors["static_pools"]);
+        held::buffers(page, &actors["buffers"]);
         eligible(page, &view.snapshot);
         drifted(page, &view.snapshot);
         scheduler(page, &view, &actors);
