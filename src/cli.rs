@@ -148,12 +148,15 @@ pub struct PlanArgs {
     /// Price of having a node more, in dollars an hour: weighed by the policy cost, not part of the price
     #[arg(long, value_name = "DOLLARS", default_value = "0.02", value_parser = dollars, env = "PRICE_PER_NODE")]
     pub price_per_node: f64,
-    /// Karpenter's feature gates that a plan of manifests knows: StaticCapacity=true plans the nodes of static pools
+    /// Karpenter's feature gates that a plan of manifests knows: StaticCapacity=true plans the nodes of static pools, CapacityBuffer=true the room of CapacityBuffers
     #[arg(long, value_name = "NAME=BOOL,…", env = "FEATURE_GATES")]
     pub feature_gates: Option<String>,
     /// Most that another type of a node may cost, in times the price of its cheapest type; 1.5, and 2 for GPUs, unless given
     #[arg(long, value_name = "TIMES", value_parser = times, env = "MAX_OPTION_PRICE")]
     pub max_option_price: Option<MaxOptionPrice>,
+    /// Savings Plans and Reserved Instances that are paid for, YAML or JSON (docs/commitments.md)
+    #[arg(long, value_name = "FILE")]
+    pub commitments: Option<String>,
     /// Consolidate the workload file's nodes, each command done at once, until nothing more is worth it; pods that wait are left out
     #[arg(long, requires = "workload")]
     pub consolidate: bool,

@@ -6,7 +6,7 @@ mod common;
 use common::{arg, dovetail, json, python, root, scratch, stderr, stdout};
 
 /// Seeds that are played in every test. Broken variants are found by files (tests/simulated/broken.rs), not by these.
-const SEEDS: &str = "1..100";
+const SEEDS: &str = "1..50";
 /// Seeds of a day, beside those: others each day, so that breadth grows with every run.
 const SEEDS_A_DAY: i64 = 50;
 /// First seed of the days: below it are those that files of tests were drawn by.

@@ -17,7 +17,7 @@ FIELD = re.compile(r"^    (?:pub(?:\([^)]*\))? )?\w+: (.*)$", re.M)
 # Calls that add or drop an entry, and a book's own: what is done to it is done to a collection.
 CHANGES = re.compile(
     r"\.(?:insert|remove|entry|retain|clear|extend|append|pop_first)\("
-    r"|\b(?:known|book)\s*\.(?:note|gone|enter)\("
+    r"|\b(?:known|book)\s*\.(?:note|gone|enter|open|close)\("
 )
 IMPL = re.compile(r"^impl(?:<[^{]*?>)? (?:[^{;]*? for )?(\w+)", re.M)
 # A type whose `impl` lies in that many files has no place where a reader finds it.

@@ -7,6 +7,7 @@ use actix::prelude::*;
 use dovetail_cloud::Cloud;
 use dovetail_core::InstanceType;
 use dovetail_core::cluster_state::{Moment, Snapshot};
+use dovetail_core::commitments::Commitments;
 use kube::ResourceExt as _;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -93,7 +94,9 @@ impl ReplicaHandle {
         let in_use = snapshot.classes_in_use();
         let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
         let types = self.warm.catalogue.send(InstanceTypesFor::new(classes)).await.ok()?.unwrap_or_default();
-        Some(ReplicaView { snapshot, types, now: self.env.moment() })
+        let now = self.env.moment();
+        let commitments = Arc::new(self.env.settings.commitments.declared().in_force(now.wall));
+        Some(ReplicaView { snapshot, types, commitments, now })
     }
 
     /// Stops leading, gives the Lease back, so that another replica need not wait for it to run out, and lets what is
@@ -115,6 +118,8 @@ pub struct ReplicaView {
     pub snapshot: Snapshot,
     /// Instance types of node classes in use, by the class's name.
     pub types: BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>,
+    /// Savings Plans and Reserved Instances that are in force.
+    pub commitments: Arc<Commitments>,
     pub now: Moment,
 }
 

@@ -12,7 +12,7 @@
 //! | `cluster_watcher` | `NodeChanged`, `NodeGone` | `registrar`, `terminator` |
 //! | `cluster_watcher` | `PoolChanged`, `ClassChanged`, `CannotUse` | `node_class` |
 //! | `cluster_watcher` (room, places taken, leaving nodes), `catalogue` | `WorldChanged` | `packer` |
-//! | `cluster_watcher` | `ClusterChanged` | `disruptor`, `static_pools` |
+//! | `cluster_watcher` | `ClusterChanged` | `disruptor`, `static_pools`, `buffers` |
 //! | `cluster_watcher` | `NodeUnused` | `disruptor` |
 //! | `batcher` | `Batch` | `packer` |
 //! | `packer` | `PlanClaims` | `cluster_watcher` |
@@ -37,15 +37,16 @@
 //! | `disruptor`, `static_pools`, `janitor`, `interruption` (failed status checks), `terminator` (what is interrupted) | `Remove` | `terminator` |
 //! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `control_plane` | `Wrote` | `cluster_watcher` |
 //! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `translator`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |
-//! | `packer`, `disruptor`, `launcher`, `static_pools` | `TakeObserved` | `cluster_watcher` |
-//! | `packer`, `disruptor`, `launcher`, `static_pools`, `replica` | `InstanceTypesFor` | `catalogue` |
-//! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `janitor`, `translator` | `Record` | `recorder` |
+//! | `packer`, `disruptor`, `launcher`, `static_pools`, `buffers` | `TakeObserved` | `cluster_watcher` |
+//! | `packer`, `disruptor`, `launcher`, `static_pools`, `buffers`, `replica` | `InstanceTypesFor` | `catalogue` |
+//! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `buffers`, `janitor`, `translator` | `Record` | `recorder` |
 //! | `control_plane` (claims that the watches do not show) | `NotRead`, `TellNotSynced` | `cluster_watcher` |
 //! | `disruptor` | `MarkDeleting` | `cluster_watcher` |
 //! | `janitor` | `InstancesSeen` | `disruptor` |
 //! | `disruptor` | `HoldClaims` | `cluster_watcher` |
-//! | `disruptor`, `static_pools` | `PlanClaims` | `cluster_watcher` |
-//! | `disruptor`, `static_pools` | `LaunchClaims` | `launcher` |
+//! | `disruptor`, `static_pools`, `buffers` | `PlanClaims` | `cluster_watcher` |
+//! | `buffers` | `HoldRoom` | `cluster_watcher` |
+//! | `disruptor`, `static_pools`, `buffers` | `LaunchClaims` | `launcher` |
 //! | `leader` | `Elected`, `Deposed` | `control_plane` |
 //! | `control_plane` | `Attach`, `Detach`, `Forget` | `cluster_watcher` |
 //! | `control_plane` | `AttachPods`, `Detach` | `pod_watcher` |
@@ -53,7 +54,7 @@
 //! | `replica` | `WatchLeader` | `control_plane` |
 //! | `replica` | `ReleaseLease` | `leader`, `control_plane` |
 //! | `replica` | `ObserveReplica` | `control_plane` |
-//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `translator`, `recorder`, `leader`, `webhook`, `static_pools` |
+//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `translator`, `recorder`, `leader`, `webhook`, `static_pools`, `buffers` |
 
 mod observed;
 
@@ -64,6 +65,7 @@ use dovetail_cloud::Cloud;
 use kube::Client;
 
 use crate::batcher::Batcher;
+use crate::buffers::{Buffers, BuffersLinks};
 use crate::catalogue::{Catalogue, Keep};
 use crate::cloud::metered::MeteredCloud;
 use crate::cluster_watcher::ClusterWatcher;
@@ -145,6 +147,8 @@ pub struct Leading {
     pub translator: Addr<Translator>,
     /// Nodes of static pools, where the gate StaticCapacity is open.
     pub static_pools: Option<Addr<StaticPools>>,
+    /// Room of capacity buffers, where the gate CapacityBuffer is open.
+    pub buffers: Option<Addr<Buffers>>,
 }
 
 fn begin<A: Actor<Context = Context<A>>>(make: impl FnOnce(&mut Context<A>) -> A) -> Addr<A> {
@@ -184,11 +188,14 @@ pub fn start_leading(env: &Env, means: &ActorParts, warm: &Warm, leader_term: &L
     let packer = begin(|_| Packer::new(env, term.packer(&launcher, &registrar), means.solver.clone()));
     let terminator = begin(|_| Terminator::new(env, term.terminator(&owner)));
     let disruptor = begin(|_| Disruptor::new(env, term.disruptor(&terminator, &launcher), means.solver.clone()));
-    let holds_replicas = env.settings.static_capacity();
     let leading = Leading {
-        static_pools: holds_replicas.then(|| {
+        static_pools: env.settings.static_capacity().then(|| {
             let links = term.static_pools(&launcher, &terminator);
             begin(|_| StaticPools::new(env, links, means.solver.clone()))
+        }),
+        buffers: env.settings.capacity_buffers().then(|| {
+            let links = term.buffers(&launcher);
+            begin(|_| Buffers::new(env, links, means.solver.clone()))
         }),
         owner: owner_ctx.run(Owner::new(env, term.owner(&registrar, &terminator))),
         interruption: begin(|_| Interruption::new(env, term.interruption(&packer, &terminator))),
@@ -316,6 +323,16 @@ impl TermParts<'_> {
         }
     }
 
+    fn buffers(&self, launcher: &Addr<Launcher>) -> BuffersLinks {
+        BuffersLinks {
+            cluster: self.warm.cluster_watcher.clone().into(),
+            catalogue: self.warm.catalogue.clone().into(),
+            launcher: launcher.clone().into(),
+            recorder: self.warm.recorder.clone().into(),
+            calls: self.calls("buffers"),
+        }
+    }
+
     fn janitor(&self, disruptor: &Addr<Disruptor>, terminator: &Addr<Terminator>) -> JanitorLinks {
         JanitorLinks {
             disruptor: disruptor.clone().into(),
@@ -342,7 +359,7 @@ impl TermParts<'_> {
 fn attach(warm: &Warm, leading: &Leading) {
     let Leading { batcher, packer, launcher, registrar, node_class, terminator, janitor, disruptor, owner, .. } =
         leading.clone();
-    let static_pools = leading.static_pools.clone().map(Addr::recipient);
+    let held = [leading.static_pools.clone().map(Addr::recipient), leading.buffers.clone().map(Addr::recipient)];
     warm.catalogue.do_send(CatalogueAttach(packer.clone().recipient()));
     warm.cluster_watcher.do_send(Attach {
         claims: vec![
@@ -364,7 +381,7 @@ fn attach(warm: &Warm, leading: &Leading) {
         classes: node_class.clone().recipient(),
         unusable: node_class.recipient(),
         world: packer.recipient(),
-        disruption: [disruptor.clone().recipient()].into_iter().chain(static_pools).collect(),
+        disruption: [disruptor.clone().recipient()].into_iter().chain(held.into_iter().flatten()).collect(),
         unused: disruptor.recipient(),
     });
     warm.pod_watcher.do_send(AttachPods {

@@ -15,6 +15,18 @@ pub const PAGE_HEADERS: [(HeaderName, &str); 3] = [
     ),
 ];
 
+/// Header that the console's own page sends: a page of elsewhere may not, unless this server allowed it.
+pub const CONSOLE_HEADER: HeaderName = HeaderName::from_static("x-dovetail-console");
+
+/// True if a request that changes something comes from the console's own page, or from no page at all.
+pub fn is_own_request(uri: &Uri, headers: &HeaderMap) -> bool {
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let host = uri.authority().map_or_else(|| text(header::HOST), |authority| authority.as_str());
+    let origin = text(header::ORIGIN);
+    let ours = origin.is_empty() || origin.split_once("://").is_some_and(|(_, from)| from == host);
+    ours && text(CONSOLE_HEADER) == "1"
+}
+
 /// Lets in by token, or by name.
 #[derive(Clone)]
 pub struct HttpAccess {
@@ -104,6 +116,23 @@ mod tests {
         assert_eq!(from("http://localhost:1"), Ok(()));
         assert_eq!(from("https://evil.example"), Err(TurnedAway::Elsewhere));
         assert_eq!(from("null"), Err(TurnedAway::Elsewhere));
+    }
+
+    #[test]
+    fn only_the_consoles_own_page_may_ask_for_changes() {
+        let own = |uri: &str, headers: &[(HeaderName, &str)]| {
+            let headers = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
+            is_own_request(&uri.parse().unwrap(), &headers)
+        };
+        let (host, mark) = ((header::HOST, "localhost:1"), (CONSOLE_HEADER, "1"));
+        let from = |origin| (header::ORIGIN, origin);
+        assert!(own("/", &[host.clone(), mark.clone(), from("http://localhost:1")]));
+        assert!(own("https://localhost:1/", &[mark.clone(), from("https://localhost:1")]), "as HTTP/2 has it");
+        assert!(own("/", &[host.clone(), mark.clone()]), "curl");
+        assert!(!own("/", &[host.clone(), from("http://localhost:1")]), "a form cannot send the header");
+        for other in ["http://localhost:2", "https://evil.example", "null", "localhost:1"] {
+            assert!(!own("/", &[host.clone(), mark.clone(), from(other)]), "{other}");
+        }
     }
 
     #[test]

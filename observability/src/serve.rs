@@ -63,7 +63,7 @@ struct KeptPage {
     plain: Option<Bytes>,
 }
 
-/// A page's content type and text by its path, where there is one.
+/// A page's content type and text by its path, where there is one. Those of the console get the query after it, too.
 pub type Pages = Arc<dyn Fn(&str) -> Option<(&'static str, Vec<u8>)> + Send + Sync>;
 
 /// Serves `/healthz` and `/readyz` on one listener and `/metrics` on another, until the process ends. `node` is the address
@@ -282,7 +282,8 @@ impl Page {
                 pages(path).map_or_else(nothing, |(kind, page)| shown(kind, page))
             }
             (Self::Console(access, pages), path) => match access.admit(request.uri(), request.headers()) {
-                Ok(()) => pages(path).map_or_else(nothing, |(kind, page)| shown(kind, page)),
+                Ok(()) => pages(request.uri().path_and_query().map_or(path, |all| all.as_str()))
+                    .map_or_else(nothing, |(kind, page)| shown(kind, page)),
                 Err(turned) => turned_away(turned),
             },
             _ => nothing(),

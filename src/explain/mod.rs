@@ -1,6 +1,7 @@
 //! `dovetail explain`: why a pod waits, a node stays, a claim is not ready, a pool launches nothing, on a live cluster. Also
 //! `kubectl dovetail explain`.
 
+pub mod page;
 mod text;
 
 use std::sync::Arc;
@@ -120,13 +121,17 @@ fn wanted(args: &ExplainArgs) -> Result<(Kind, String), Mistake> {
     if args.namespace.is_some() && read != Kind::Pod {
         return Err(Mistake::of_file("--namespace", format!("a {kind} has none")).allowing("--namespace with a pod"));
     }
-    // The name becomes a part of a path.
-    let plain = |one: char| one.is_ascii_alphanumeric() || matches!(one, '-' | '.' | ':' | '_');
-    if !name.chars().all(plain) || name.len() > 253 {
+    if !is_name(name) {
         return Err(Mistake::of_file(live::escape::escape(name), "is no name of an object")
             .allowing("letters, digits, - and ."));
     }
     Ok((read, name.to_owned()))
+}
+
+/// True for names that objects may have, of which one becomes a part of a path.
+fn is_name(name: &str) -> bool {
+    let plain = |one: char| one.is_ascii_alphanumeric() || matches!(one, '-' | '.' | ':' | '_');
+    name.len() <= 253 && name.chars().all(plain)
 }
 
 async fn explain(args: &ExplainArgs, kind: Kind, name: &str) -> Result<Explanation, Failure> {

@@ -23,6 +23,7 @@ use std::time::Duration;
 use dovetail_actors::{ClusterClock, Settings};
 use dovetail_core::clock::Clock as _;
 use dovetail_core::cluster_state::{ClusterState, Moment, PlanningInput, Snapshot};
+use dovetail_core::disruption::OffersByClass;
 use dovetail_core::disruption::drift::Gates;
 use dovetail_core::disruption::methods::ConsolidationSettings;
 use dovetail_core::pack::Options;
@@ -138,17 +139,7 @@ pub async fn read_cluster(args: &ClusterArgs) -> Result<LiveCluster, Failure> {
     let mut offers_read = OffersRead { at, classes, missing: Vec::new() };
     let offers = offers::read_offers(&connection, args, &settings, &snapshot, &mut offers_read.missing).await?;
     missing.extend(offers_read.missing.iter().cloned());
-    let planning = PlanningInput {
-        of_static: false,
-        instance_types: offers.by_class,
-        preferences: settings.preferences,
-        min_values: settings.min_values,
-        policy: settings.policy,
-        daemon_share: settings.daemon_share,
-        default_spread: settings.default_spread.clone(),
-        now: connection.moment(),
-        only: None,
-    };
+    let planning = planning_input(&settings, offers.by_class, connection.moment());
     Ok(LiveCluster {
         connection,
         settings,
@@ -175,7 +166,8 @@ impl LiveCluster {
         (self.settings, self.settings_from, self.given) = (settings, settings_from, given);
         self.state = lists::read_state(&self.connection, &self.settings, &mut missing).await?;
         self.snapshot = self.state.snapshot();
-        self.planning.now = self.connection.moment();
+        let types = std::mem::take(&mut self.planning.instance_types);
+        self.planning = planning_input(&self.settings, types, self.connection.moment());
         let now = self.planning.now.monotonic;
         let classes = classes_of(&self.snapshot);
         if now.saturating_sub(self.offers_read.at) > PRICES_FOR || self.offers_read.classes != classes {
@@ -191,38 +183,65 @@ impl LiveCluster {
 
     /// Settings of packing.
     pub fn options(&self) -> Options {
-        Options {
-            price_per_node: self.settings.price_per_node,
-            max_option_price: self.settings.max_option_price,
-            ..Options::default()
-        }
+        packing_options(&self.settings)
     }
 
     /// Rules of consolidation.
     pub fn rules(&self) -> ConsolidationSettings {
-        let settings = &self.settings;
-        ConsolidationSettings {
-            many_to_many: settings.many_to_many(),
-            max_option_price: settings.max_option_price,
-            price_moves: ConsolidationSettings::price_moves_within(
-                self.snapshot.claims.len(),
-                settings.churn.price_moves,
-            ),
-            ..settings.churn.rules(settings.price_per_node, settings.spot_to_spot())
-        }
+        consolidation_rules(&self.settings, self.snapshot.claims.len())
     }
 
     /// Feature gates of disruption.
     pub fn gates(&self) -> Gates {
-        Gates {
-            node_repair: self.settings.node_repair(),
-            reserved_capacity: self.settings.reserved_capacity(),
-            drift_off: !self.settings.drift(),
-            legacy_repair: self.settings.churn.legacy_node_repair,
-            reboot_for_repair: self.settings.reboot_for_repair(),
-            static_capacity: self.settings.static_capacity(),
-            terminate_first_drift: self.settings.terminate_first_drift(),
-            terminate_first_repair: self.settings.terminate_first_repair(),
-        }
+        disruption_gates(&self.settings)
+    }
+}
+
+/// Input of packing at this moment, with these instance types.
+pub fn planning_input(settings: &Settings, instance_types: OffersByClass, now: Moment) -> PlanningInput {
+    PlanningInput {
+        of_static: false,
+        instance_types,
+        preferences: settings.preferences,
+        min_values: settings.min_values,
+        policy: settings.policy,
+        daemon_share: settings.daemon_share,
+        default_spread: settings.default_spread.clone(),
+        commitments: settings.commitments.declared(),
+        now,
+        only: None,
+    }
+}
+
+/// Settings of packing.
+pub fn packing_options(settings: &Settings) -> Options {
+    Options {
+        price_per_node: settings.price_per_node,
+        max_option_price: settings.max_option_price,
+        ..Options::default()
+    }
+}
+
+/// Rules of consolidation in a cluster with so many claims.
+pub fn consolidation_rules(settings: &Settings, claims: usize) -> ConsolidationSettings {
+    ConsolidationSettings {
+        many_to_many: settings.many_to_many(),
+        max_option_price: settings.max_option_price,
+        price_moves: ConsolidationSettings::price_moves_within(claims, settings.churn.price_moves),
+        ..settings.churn.rules(settings.price_per_node, settings.spot_to_spot())
+    }
+}
+
+/// Feature gates of disruption.
+pub fn disruption_gates(settings: &Settings) -> Gates {
+    Gates {
+        node_repair: settings.node_repair(),
+        reserved_capacity: settings.reserved_capacity(),
+        drift_off: !settings.drift(),
+        legacy_repair: settings.churn.legacy_node_repair,
+        reboot_for_repair: settings.reboot_for_repair(),
+        static_capacity: settings.static_capacity(),
+        terminate_first_drift: settings.terminate_first_drift(),
+        terminate_first_repair: settings.terminate_first_repair(),
     }
 }

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dovetail_api::names::labels::ON_DEMAND;
+use dovetail_core::commitments::PlanBill;
 use dovetail_core::pack::{Packing, PlannedClaim, Reason};
 use dovetail_core::{NodeSelectorRequirement, Problem, Resources};
 use dovetail_telemetry::stopwatch::peak_rss_kib;
 use serde::Serialize;
 
+use super::buffers::RoomPlan;
 use super::difference::PlanDifference;
 use super::live::LiveSummary;
 use super::otherwise::Alternative;
@@ -41,6 +43,9 @@ pub struct PlanAnswer<'a> {
     expected_hourly_price: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     paid_for_hourly_price: Option<f64>,
+    /// Effect on the bill, where there are commitments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bill: Option<BillAnswer>,
     #[serde(rename = "peakRssKiB")]
     peak_rss_kib: u64,
     node_claims: Vec<Claim<'a>>,
@@ -62,6 +67,26 @@ pub(super) struct WholeAnswer<'a> {
     pub(super) otherwise: &'a [Alternative],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) difference: Option<&'a PlanDifference>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) capacity_buffers: Option<&'a RoomPlan>,
+}
+
+/// Dollars an hour, where there are Savings Plans or Reserved Instances.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BillAnswer {
+    /// Amount that the plan adds to the bill.
+    added_hourly_price: f64,
+    /// Part of its nodes' on-demand prices that commitments cover.
+    covered_hourly_price: f64,
+    /// Part of the commitments' cost that stays unused.
+    unused_hourly_price: f64,
+}
+
+impl From<PlanBill> for BillAnswer {
+    fn from(bill: PlanBill) -> Self {
+        Self { added_hourly_price: bill.added, covered_hourly_price: bill.covered, unused_hourly_price: bill.unused }
+    }
 }
 
 /// An existing node and the pods planned on it.
@@ -130,6 +155,7 @@ impl<'a> PlanAnswer<'a> {
                 .map(PlannedClaim::expected_price)
                 .fold(0.0, |sum, price| sum + price),
             paid_for_hourly_price: paid_for(problem, packing),
+            bill: None,
             peak_rss_kib: peak_rss_kib(),
             node_claims,
             existing_nodes: packing

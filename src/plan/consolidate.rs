@@ -1,7 +1,9 @@
 //! `plan --consolidate`: what consolidation makes of the nodes of a workload file, each command done at once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use dovetail_core::commitments::Running;
 use dovetail_core::disruption::methods::{ClusterView, ConsolidationSettings, Settled, settle};
 use dovetail_core::pack::Packing;
 use dovetail_input::{Failure, Mistake, describe};
@@ -36,6 +38,7 @@ struct Consolidated<'a> {
 /// # Errors
 /// [`Failure::Input`] where there is no node to consolidate.
 pub(super) fn run(args: &PlanArgs, loaded: Loaded) -> Result<(), Failure> {
+    let commitments = Arc::new(super::committed::declared(args, &loaded)?);
     let file = args.workload.as_deref().unwrap_or_default();
     let Loaded { problem, load, warnings, .. } = loaded;
     if problem.existing_nodes.is_empty() {
@@ -57,7 +60,9 @@ pub(super) fn run(args: &PlanArgs, loaded: Loaded) -> Result<(), Failure> {
         many_to_many: args.many_to_many,
         ..ConsolidationSettings::default()
     };
-    let cluster = ClusterView::of_workload(std::sync::Arc::unwrap_or_clone(problem));
+    let running = Running::from_problem(&problem);
+    running.mistrust().filter(|_| !commitments.is_empty()).iter().for_each(|why| eprintln!("warning: {why}"));
+    let cluster = ClusterView::of_workload(Arc::unwrap_or_clone(problem)).with_commitments(&commitments, &running);
     // No time passes: every command is done at once.
     let settled = settle(cluster, &settings, Timestamp::UNIX_EPOCH, &|nodes| args.budget.count_among(nodes))
         .map_err(|why| Failure::System(why.to_string()))?;

@@ -8,6 +8,7 @@ use dovetail_api::manifest::{self, Manifest, Objects, ReadOptions};
 use dovetail_api::names::labels;
 use dovetail_cloud::shipped;
 use dovetail_core::cluster_state::{PlanningInput, Snapshot};
+use dovetail_core::commitments::Running;
 use dovetail_core::disruption::OffersByClass;
 use dovetail_input::manifests::read_manifests;
 use dovetail_input::{Failure, Mistake, environment};
@@ -111,6 +112,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
         false => Vec::new(),
     };
     problem.name = cluster.connection.target.server();
+    let running = Running::from_snapshot(&snapshot, &input.instance_types);
     Ok(Loaded {
         problem: Arc::new(problem),
         load: watch.elapsed(),
@@ -119,6 +121,9 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
         live: Some(summary),
         baseline,
         static_pools,
+        commitments: input.commitments.clone(),
+        running: Some(running),
+        buffers: Default::default(),
     })
 }
 

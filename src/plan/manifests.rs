@@ -12,7 +12,7 @@ use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_cloud::resolve::{self, NodeClassView, SubnetView};
 use dovetail_cloud::shipped;
 use dovetail_cloud::user_data::{self, ClusterFacts};
-use dovetail_core::cluster_state::{ClusterState, PlanningInput};
+use dovetail_core::cluster_state::{ClusterState, PlanningInput, SkippedPool, Snapshot};
 use dovetail_core::{InstanceType, Problem};
 use dovetail_core::{disruption, pack, validity};
 use dovetail_input::manifests::read_manifests;
@@ -26,7 +26,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::admitted::{self, Admitted, PlanAdmission};
 use super::live::LiveSummary;
 use super::picture::{Picture, resolved_types};
-use super::{Loaded, node_groups, static_pools, storage, unplanned};
+use super::{Loaded, buffers, node_groups, static_pools, storage, unplanned};
 use crate::cli::{PackingPolicy, PlanArgs};
 use crate::near::did_you_mean;
 
@@ -48,7 +48,10 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
         (None, Some(region)) => catalogue_of("the region of the Nodes", &region)?,
         (None, None) => shipped::catalogue(USUAL_REGION),
     };
-    let (passed_over, unplanned) = (unplanned::line(&manifests), unplanned::warnings(&manifests));
+    let gates = static_pools::gates_of(args.feature_gates.as_deref())?;
+    let groups = args.packing_policy == Some(PackingPolicy::NodeGroups);
+    let (buffers, passed_over) = buffers::of_manifests(&manifests, gates.capacity_buffers() && !groups)?;
+    let unplanned = unplanned::warnings(&manifests);
     let planned = |manifest: &Manifest| !manifest.foreign && unplanned::other_moment(manifest).is_none();
     let mut manifests: Vec<Manifest> = manifests.into_iter().filter(planned).collect();
     unplanned::scale(&mut manifests);
@@ -72,8 +75,7 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     apply_workloads(&mut state, &manifests, &pods, &refused)?;
     let planning = state.snapshot().planning(&input);
     let mut problem = Arc::unwrap_or_clone(planning.problem);
-    let groups = args.packing_policy == Some(PackingPolicy::NodeGroups);
-    let holds_replicas = static_pools::is_gate_open(args.feature_gates.as_deref())? && !groups;
+    let holds_replicas = gates.static_capacity() && !groups;
     let snapshot = state.snapshot();
     let static_pools = match holds_replicas {
         true => static_pools::add(&mut problem, &snapshot, &input, &super::options(args)),
@@ -82,10 +84,7 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     block_refused(&mut problem, &pods);
     problem.name = name;
     node_groups::apply(&mut problem, &manifests, &catalogue, groups, &mut warnings)?;
-    let is_planned =
-        |pool: &str| holds_replicas && snapshot.pools.get(pool).is_some_and(|one| one.spec.replicas.is_some());
-    let skipped = planning.skipped.iter().filter(|one| !is_planned(&one.pool));
-    warnings.extend(skipped.map(|one| format!("nodepool {} is left out: {}", one.pool, one.why)));
+    warnings.extend(left_out(&planning.skipped, &snapshot, holds_replicas));
     warnings.extend(pack::warnings(&problem));
     warnings.extend(unplanned);
     Ok(Loaded {
@@ -96,7 +95,18 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
         live,
         baseline,
         static_pools,
+        commitments: Arc::default(),
+        running: None,
+        buffers,
     })
+}
+
+/// Warnings about pools that are left out; static ones are not where their nodes are planned.
+fn left_out(skipped: &[SkippedPool], snapshot: &Snapshot, holds_replicas: bool) -> Vec<String> {
+    let is_planned =
+        |pool: &str| holds_replicas && snapshot.pools.get(pool).is_some_and(|one| one.spec.replicas.is_some());
+    let skipped = skipped.iter().filter(|one| !is_planned(&one.pool));
+    skipped.map(|one| format!("nodepool {} is left out: {}", one.pool, one.why)).collect()
 }
 
 /// The shipped catalogue of a region that is named at `place`.

@@ -2,7 +2,9 @@
 
 mod admitted;
 mod answer;
+mod buffers;
 mod census;
+mod committed;
 pub mod consolidate;
 mod difference;
 pub mod live;
@@ -22,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_core::Problem;
+use dovetail_core::commitments::{Commitments, PlanBill, Running};
 use dovetail_core::pack::{self, Packing};
 use dovetail_core::problem::Policy;
 use dovetail_input::{Failure, describe};
@@ -51,6 +54,12 @@ struct Loaded {
     live: Option<live::LiveSummary>,
     /// Static pools, where their feature gate is open.
     static_pools: Vec<static_pools::StaticPoolPlan>,
+    /// Savings Plans and Reserved Instances that the live cluster's settings declare.
+    commitments: Arc<Commitments>,
+    /// Everything that takes of commitments on the live cluster.
+    running: Option<Running>,
+    /// Capacity buffers, where their feature gate is open.
+    buffers: buffers::Demands,
     /// The problem without what-ifs that its reader makes, if the plan is to be compared with that.
     baseline: Option<Arc<Problem>>,
 }
@@ -60,6 +69,10 @@ struct Loaded {
 struct Beside {
     alternatives: Vec<Alternative>,
     difference: Option<PlanDifference>,
+    /// The plan's effect on the bill, where commitments count.
+    bill: Option<PlanBill>,
+    /// Room of capacity buffers, where there are any.
+    room: Option<buffers::RoomPlan>,
 }
 
 /// Runs the command. [`Failure::Outcome`] when pods stay without a node.
@@ -86,11 +99,17 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     let options = options(args);
     let pods = loaded.problem.pods.len();
     let usual = USUAL_TIME_OF_A_POD.saturating_mul(u32::try_from(pods).unwrap_or(u32::MAX));
-    let packing = ProgressLine::during(args.quiet, &format!("packing {pods} pods"), usual, || {
-        survive::solve(&loaded.problem, &options)
+    let commitments = committed::declared(args, &loaded)?;
+    let running = if commitments.is_empty() { Running::default() } else { committed::running(&loaded) };
+    loaded.warnings.extend(running.mistrust());
+    let (packing, bill) = ProgressLine::during(args.quiet, &format!("packing {pods} pods"), usual, || {
+        committed::solve(&loaded.problem, &options, &commitments, &running)
     });
     let times = answer::Times { solve: solving.elapsed(), load: loaded.load, wall: wall.elapsed() };
-    let mut beside = Beside::default();
+    let mut beside = Beside { bill, ..Beside::default() };
+    if !loaded.buffers.is_empty() {
+        beside.room = Some(buffers::plan(&loaded.problem, &packing, &loaded.buffers, &options));
+    }
     if args.what_if.otherwise || args.what_if.html.is_some() {
         beside.alternatives = otherwise::alternatives(&loaded.problem, &packing, &options);
     }
@@ -187,18 +206,22 @@ fn whole_answer<'a>(
     let called = if args.workload.is_some() { answer::file_name } else { answer::pod_name };
     let mut plan = answer::PlanAnswer::new(&loaded.problem, packing, times, called);
     plan.static_pools = &loaded.static_pools;
+    plan.bill = beside.bill.map(answer::BillAnswer::from);
     let alternatives = if args.what_if.otherwise { beside.alternatives.as_slice() } else { &[] };
     answer::WholeAnswer {
         plan,
         live: loaded.live.as_ref(),
         otherwise: alternatives,
         difference: beside.difference.as_ref(),
+        capacity_buffers: beside.room.as_ref(),
     }
 }
 
 fn text(args: &PlanArgs, loaded: &Loaded, packing: &Packing, beside: &Beside) -> String {
     let mut text = table::render(&loaded.problem, packing, args);
+    beside.bill.iter().for_each(|bill| text.push_str(&table::bill_line(bill)));
     text.push_str(&static_pools::lines(&loaded.static_pools));
+    text.extend(beside.room.iter().map(buffers::lines));
     if args.what_if.otherwise {
         text.push_str(&otherwise::lines(&beside.alternatives));
     }

@@ -39,15 +39,15 @@ struct StaticNode {
     capacity_type: String,
 }
 
-/// True if these feature gates have static pools held.
-pub(super) fn is_gate_open(feature_gates: Option<&str>) -> Result<bool, Vec<Mistake>> {
-    let Some(text) = feature_gates else { return Ok(false) };
+/// Settings with these feature gates, by which static pools and capacity buffers are held or not.
+pub(super) fn gates_of(feature_gates: Option<&str>) -> Result<Settings, Vec<Mistake>> {
+    let Some(text) = feature_gates else { return Ok(Settings::default()) };
     let given = BTreeMap::from([("FEATURE_GATES".to_owned(), text.to_owned())]);
     let wrong = |all: Vec<dovetail_actors::SettingError>| {
         let each = all.into_iter().map(|one| Mistake::of_file("--feature-gates", one.what).allowing(one.allowed));
         each.collect::<Vec<_>>()
     };
-    Settings::from_map(&given).map(|settings| settings.static_capacity()).map_err(wrong)
+    Settings::from_map(&given).map_err(wrong)
 }
 
 /// Plans the nodes that static pools lack, and adds them to the nodes that the problem has.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
+use dovetail_core::commitments::PlanBill;
 use dovetail_core::pack::{Packing, PlannedClaim};
 use dovetail_core::resources::{CPU, MEMORY};
 use dovetail_core::{MaxOptionPrice, Policy, Problem, Requirements};
@@ -53,6 +54,15 @@ pub fn render(problem: &Problem, packing: &Packing, args: &PlanArgs) -> String {
     too_dear(&mut text, problem, packing, args.max_option_price.unwrap_or_default());
     pending(&mut text, problem, packing, most_pods);
     text
+}
+
+/// The plan's effect on the bill, as a line.
+pub fn bill_line(bill: &PlanBill) -> String {
+    let PlanBill { added, covered, unused } = bill;
+    format!(
+        "commitments cover ${covered:.4} an hour of these nodes' on-demand prices, ${unused:.4} an hour of them stay unused; \
+         the bill rises by ${added:.4} an hour\n"
+    )
 }
 
 /// Writes how many nodes name few types because others are too dear, by ceiling.

@@ -28,8 +28,8 @@ const SAID: &[&str] = &["CronJob", "HorizontalPodAutoscaler"];
 const SCALED: &[&str] = &["Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"];
 
 /// The line that names all kinds that change nothing in the plan.
-pub fn line(manifests: &[Manifest]) -> Option<String> {
-    passed_over(manifests.iter().filter(|manifest| manifest.foreign || !is_read(manifest)))
+pub fn line<'a>(manifests: impl IntoIterator<Item = &'a Manifest>) -> Option<String> {
+    passed_over(manifests.into_iter().filter(|manifest| manifest.foreign || !is_read(manifest)))
 }
 
 fn is_read(manifest: &Manifest) -> bool {

@@ -39,6 +39,9 @@ pub fn load(path: &str) -> Result<Loaded, Vec<Mistake>> {
         live: None,
         baseline: None,
         static_pools: Vec::new(),
+        commitments: Arc::default(),
+        running: None,
+        buffers: Default::default(),
     })
 }
 

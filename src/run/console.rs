@@ -6,11 +6,13 @@ use std::sync::Arc;
 use dovetail_actors::Settings;
 use dovetail_observability::access::HttpAccess;
 use dovetail_observability::serve::{self, Pages};
-use dovetail_telemetry::console;
+use dovetail_telemetry::console::{self, PageFacts};
 use dovetail_telemetry::latest_entries::LatestEntries;
 use dovetail_telemetry::state::Latest;
 
+use super::clock::SystemClock;
 use super::process::bind;
+use crate::explain::page::ExplainPage;
 
 /// Serves the console. What stands in its way is told, and no reason not to provision.
 pub fn serve(settings: &Settings, in_cluster: bool, identity: &str, latest: &Latest, entries: &LatestEntries) {
@@ -18,7 +20,8 @@ pub fn serve(settings: &Settings, in_cluster: bool, identity: &str, latest: &Lat
     let token = settings.console_token.revealed();
     // Whoever is not asked for a token has to sit at this machine, or come by `kubectl port-forward`.
     let asked = if token.is_none() { Some(IpAddr::from(Ipv4Addr::LOCALHOST)) } else { settings.bind_address };
-    let pages = pages(settings, identity, latest.clone(), entries.clone());
+    let explain = ExplainPage::new(settings.clone(), latest.clone(), Arc::new(SystemClock), 1.0);
+    let pages = pages(settings, identity, latest.clone(), entries.clone(), explain);
     let served = bind(asked, in_cluster, port, "CONSOLE_PORT (--console-port)").and_then(|listener| {
         let address = address(&listener);
         serve::console(listener, HttpAccess::new(token.map(str::to_owned)), pages)
@@ -35,15 +38,17 @@ fn address(listener: &TcpListener) -> String {
     listener.local_addr().map(|address| address.to_string()).unwrap_or_default()
 }
 
-fn pages(settings: &Settings, identity: &str, latest: Latest, entries: LatestEntries) -> Pages {
+fn pages(settings: &Settings, identity: &str, latest: Latest, entries: LatestEntries, explain: ExplainPage) -> Pages {
     let cluster = settings.cluster_name.clone();
     let about = format!("Cluster {cluster}, as replica {identity} sees it.");
     let traces = console::trace_pages();
-    Arc::new(move |path| match path {
-        "/" => Some(("text/html; charset=utf-8", console::page("Dovetail").into_bytes())),
-        "/console/state" => {
+    Arc::new(move |asked| match asked.split_once('?').unwrap_or((asked, "")) {
+        ("/", _) => Some(("text/html; charset=utf-8", console::page("Dovetail").into_bytes())),
+        ("/console/explain", query) => Some(("application/json", explain.answer(query).to_string().into_bytes())),
+        ("/console/state", _) => {
             latest.watched();
-            let state = console::state(&latest, &cluster, &about, &traces, entries.lines().into_iter());
+            let facts = PageFacts { cluster: &cluster, about: &about, traces: &traces, ec2: None };
+            let state = console::state(&latest, &facts, entries.lines().into_iter());
             Some(("application/json", state.into_bytes()))
         }
         _ => None,

@@ -50,9 +50,9 @@ impl Address {
     /// Serves the world's API there, and its pages beside it, on a thread of its own.
     pub async fn serve(&self, world: &Rc<World>, args: &SandboxArgs, shown: page::Shown) -> Result<Serving, Failure> {
         let (api, asked, token) = (world.api.clone(), self.asked, self.token.clone());
-        let (pages, identity) = (page::pages(world.clone(), args, shown), self.identity.clone());
+        let ((pages, actions), identity) = (page::pages(world.clone(), args, shown), self.identity.clone());
         let serving = Serving::start(async move || {
-            let listener = Listener::bind(api, asked, token).await?.with_pages(pages);
+            let listener = Listener::bind(api, asked, token).await?.with_pages(pages).with_actions(actions);
             Ok(match &identity {
                 Some(identity) => listener.with_tls(identity),
                 None => listener,

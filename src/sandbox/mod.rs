@@ -1,6 +1,7 @@
 //! `dovetail sandbox`: the world of a simulation, live: on real time or a multiple of it, its API served to kubectl.
 
 mod address;
+mod ec2;
 mod events;
 mod page;
 mod pods;
@@ -13,6 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dovetail_actors::Settings;
 use dovetail_cloud::shipped;
 use dovetail_core::clock::Clock;
 use dovetail_input::manifests::read_manifests;
@@ -27,6 +29,7 @@ use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
 use crate::cli::SandboxArgs;
+use crate::explain::page::ExplainPage;
 use crate::terminal::Screen;
 use address::Address;
 use page::Shown;
@@ -68,18 +71,21 @@ async fn live(
     let control_plane = ControlPlanePods::new(args);
     let watcher = watcher(screen.clone(), &control_plane, clock.clone());
     // No events are kept: a sandbox may run for days.
-    let mut world =
-        World::new(config(args), clock, Some(watcher), |log| log.write_to(Box::new(std::io::sink()), false))?;
+    let config = config(args);
+    let settings = Settings::from_map(&config.settings).unwrap_or_default();
+    let latest = Latest::default();
+    let explain = ExplainPage::new(settings, latest.clone(), clock.clone(), args.speed);
+    let mut world = World::new(config, clock, Some(watcher), |log| log.write_to(Box::new(std::io::sink()), false))?;
     world.timeline.keep_latest(state::LINES);
     let spans = Spans::of_environment(telemetry::resource("", &args.cluster_name))?;
     if let Some(spans) = &spans {
         world.timeline.trace_to(spans.clone());
     }
-    let latest = Latest::default();
     let shown = Shown {
         latest: latest.clone(),
         metrics: telemetry::metrics(&latest, spans.clone()),
         traces: dovetail_telemetry::console::trace_pages(),
+        explain,
     };
     world.timeline.count_in(shown.metrics.clone());
     world.watch(latest, Duration::from_secs(1).mul_f64(args.speed));
@@ -146,7 +152,7 @@ fn config(args: &SandboxArgs) -> WorldConfig {
         cluster_name: args.cluster_name.clone(),
         seed: args.seed,
         replicas: args.replicas,
-        settings: std::collections::BTreeMap::new(),
+        settings: [("SPOT_PRICE_REFRESH_INTERVAL".to_owned(), price_refresh(args.speed))].into(),
         faults: FaultSettings::default(),
         panics_for: vec![],
         claims_deleted: None,
@@ -158,6 +164,11 @@ fn config(args: &SandboxArgs) -> WorldConfig {
         broken: None,
         alpha_as_written: true,
     }
+}
+
+/// Interval at which replicas read spot prices: a minute of whoever watches, so that a change by the console is soon seen.
+fn price_refresh(speed: f64) -> String {
+    format!("{:.0}s", (60.0 * speed).max(60.0))
 }
 
 /// Each line goes onto the screen and into the log of its replica's pod.

@@ -7,6 +7,7 @@ mod common;
 
 mod bad_input;
 mod bad_scenarios;
+mod buffers;
 mod cases_plan;
 mod chart;
 mod chart_values;

@@ -8,6 +8,15 @@ use common::live::Live;
 use common::{arg, python, root, stderr, stdout};
 
 #[test]
+fn console_is_legible_by_keyboard_and_harmless_at_all_widths() {
+    let there = python(&["tests/real/build.py", "chromium"]);
+    assert!(there.status.success(), "{}", stderr(&there));
+    let pictures = root().join("target/console/made");
+    let checked = python(&["tests/console/looks.py", arg(&pictures)]);
+    assert!(checked.status.success(), "{}{}", stdout(&checked), stderr(&checked));
+}
+
+#[test]
 fn console_works_in_both_themes_on_a_phone_and_by_keyboard() {
     let there = python(&["tests/real/build.py", "chromium"]);
     assert!(there.status.success(), "{}", stderr(&there));

@@ -529,9 +529,25 @@ fn the_console_shows_it(console: &str, elected: &Value) {
     let told: Vec<&str> =
         state["timeline"].as_array().unwrap().iter().filter_map(|line| line["event"].as_str()).collect();
     assert!(told.contains(&"elected") && told.contains(&"launched"), "{told:?}");
+    let pool = explained(console, "kind=nodepool&name=default");
+    assert!(pool["lines"][0].as_str().is_some_and(|line| line.starts_with("NodePool default")), "{pool}");
+    assert_eq!(explained(console, "kind=node&name=none")["why"], "it is not there any more");
     assert_eq!(get(console, "/nowhere").0, 404);
     assert_eq!(asked(console, "/console/state", "host: evil.example").0, 403, "by a name that points here");
     assert_eq!(asked(console, "/", &format!("host: {console}\r\norigin: https://evil.example")).0, 403);
+}
+
+/// The console's answer to a question, once it is worked out.
+fn explained(console: &str, query: &str) -> Value {
+    for _ in 0..100 {
+        let (status, text) = get(console, &format!("/console/explain?{query}"));
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        if status != 200 || !matches!(answer["state"].as_str(), Some("computing" | "busy")) {
+            return answer;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Value::Null
 }
 
 fn only_who_carries_the_token_sees(console: &str) {

@@ -236,7 +236,7 @@ fn throttled_for_an_hour_loses_no_claim_and_the_pace_comes_back() {
     let faults = "faults: {ec2: {requestLimits: true, throttleRate: 0.98, throttleFor: 1h}}\n";
     let scale = |shape| format!("  - {{at: 75m, scale: {{kind: Deployment, name: s{shape}, replicas: 1}}}}\n");
     let steps: String = (0..60).map(scale).collect();
-    let scenario = format!("{faults}steps:\n{steps}until: 90m\n");
+    let scenario = format!("{faults}steps:\n{steps}until: 80m\n");
     let played = play_over("throttled-hour", &unequal_shapes(100, 60), &scenario);
     assert_eq!((&played.report["launched"], &played.report["pods"]["bound"]), (&160.into(), &160.into()));
     let (claims, terminated) = (played.log_events("nodeclaim_created").len(), played.terminated_by_replicas());
@@ -273,7 +273,9 @@ fn hundred_nodes_launch_within_three_seconds_and_one_at_once() {
 #[test]
 fn leader_killed_in_a_burst_leaves_no_instance_behind() {
     for (number, at) in ["2.0s", "2.4s", "2.8s", "3.2s", "4s"].into_iter().enumerate() {
-        let steps = format!("replicas: 2\nsteps:\n  - {{at: {at}, kill: {{replica: leader, for: 1m}}}}\nuntil: 25m\n");
+        let steps = format!(
+            "replicas: 2\nsteps:\n  - {{at: {at}, kill: {{replica: leader, for: 1m}}}}\nsettled: 5m\nuntil: 25m\n"
+        );
         let played = play(&format!("burst-killed-{number}"), 60, &steps);
         assert_eq!(
             (&played.report["pods"]["bound"], played.report["nodes"].as_array().unwrap().len()),

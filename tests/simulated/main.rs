@@ -15,7 +15,10 @@ mod alpha;
 mod backups;
 mod brakes;
 mod broken;
+mod buffers;
 mod cases_simulate;
+#[path = "cloud/commitments.rs"]
+mod commitments;
 #[path = "ends/consolidation.rs"]
 mod consolidation;
 #[path = "ends/disruption.rs"]

@@ -36,6 +36,7 @@ class LaunchLog:
         self._started, self._known, self._changed, self._current = [], set(), {}, {}
         self._by_token, self._launches = defaultdict(dict), []
         self.static = set()  # pools whose nodes come whatever pods wait
+        self.buffers = False  # CapacityBuffers, for which nodes of all pools do
 
     def ready(self, id):
         """The node of an instance is Ready."""
@@ -82,7 +83,7 @@ class LaunchLog:
         # Of a call for several claims each has its own instance; before that is written, any may be any's: the least that they ask for.
         own = [c for c in claims if c.instance == instance.id]
         claims = own or sorted((c for c in claims if c.instance is None), key=asked) or claims
-        if claims and all(c.pool in self.static for c in claims):
+        if claims and (self.buffers or all(c.pool in self.static for c in claims)):
             return None
         if all(c.lost or c.gone or c.deleting is not None for c in claims) or any(self._again(c, instance, t) for c in claims):
             return None

@@ -19,7 +19,7 @@ use crate::context::env::Env;
 use crate::links::ToRecorder;
 use crate::messages::{
     Attach, ClaimChanged, ClaimRefused, ClaimSoldOut, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget,
-    HoldClaims, MarkDeleting, NodeChanged, NodeUnused, Observe, PlanClaims, PoolChanged, Roll, TakeObserved,
+    HoldClaims, HoldRoom, MarkDeleting, NodeChanged, NodeUnused, Observe, PlanClaims, PoolChanged, Roll, TakeObserved,
     TakeSnapshot, WorldChanged, Wrote,
 };
 use crate::reading::report::Reports;
@@ -106,6 +106,14 @@ impl Handler<HoldClaims> for ClusterWatcher {
         self.state.hold(hold.claims.iter().map(String::as_str), hold.held);
         self.tell_departures();
         self.cluster_changed();
+    }
+}
+
+impl Handler<HoldRoom> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, HoldRoom { room }: HoldRoom, _: &mut Self::Context) {
+        self.state.hold_room(room);
     }
 }
 

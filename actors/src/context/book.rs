@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A book is filled by what the API server lists, and a record goes with its object: it is as large as the cluster. Only an effect
-//! outlives its record: until it ends, no other begins under that name.
+//! outlives its record: until it ends, no other begins under that name. An actor that follows no objects, or has to do with one
+//! before it is there, begins a record itself (`open`) and drops it when nothing is kept of it (`close`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -32,6 +33,13 @@ impl Key {
 
     pub fn claim(name: &str) -> Self {
         Self::Claim(name.to_owned())
+    }
+
+    /// The object's name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Node(name) | Self::Claim(name) => name,
+        }
     }
 }
 
@@ -81,7 +89,8 @@ impl Latest {
 
 /// Records of claims and Nodes: `R` is what the actor keeps of one, `P` how far one is that is under way.
 pub struct Book<R, P = ()> {
-    records: BTreeMap<Key, (Latest, R)>,
+    /// With the object as it was last seen; without, for an actor that follows no objects, or before it is there.
+    records: BTreeMap<Key, (Option<Latest>, R)>,
     /// Claims and Nodes of each machine, by provider ID.
     machines: BTreeMap<String, BTreeSet<Key>>,
     /// Phases of those under way.
@@ -103,8 +112,8 @@ impl<R: Default, P: Copy> Book<R, P> {
     /// An object is there or has changed.
     pub fn note(&mut self, latest: Latest) {
         let key = latest.key();
-        let before = self.records.get(&key).map(|(before, _)| before.meta().uid.clone());
-        match before {
+        let before = self.records.get(&key).and_then(|(before, _)| before.as_ref());
+        match before.map(|before| before.meta().uid.clone()) {
             // Another object has come under its name, of which nothing is known.
             Some(uid) if uid != latest.meta().uid => drop(self.gone(&key)),
             _ => self.unindex(&key),
@@ -114,7 +123,7 @@ impl<R: Default, P: Copy> Book<R, P> {
             self.machines.entry(latest.provider_id().to_owned()).or_default().insert(key.clone());
         }
         let own = self.records.remove(&key).map(|(_, own)| own).unwrap_or_default();
-        self.records.insert(key, (latest, own));
+        self.records.insert(key, (Some(latest), own));
     }
 
     /// Drops all that is known of an object, and returns what the actor kept of it.
@@ -126,13 +135,31 @@ impl<R: Default, P: Copy> Book<R, P> {
     }
 
     fn unindex(&mut self, key: &Key) {
-        let Some((latest, _)) = self.records.get(key) else { return };
+        let Some((Some(latest), _)) = self.records.get(key) else { return };
         if let Some(keys) = self.machines.get_mut(latest.provider_id()) {
             keys.remove(key);
             if keys.is_empty() {
                 self.machines.remove(latest.provider_id());
             }
         }
+    }
+
+    /// The record under this key, which begins now if there is none: what is kept of an object before it is there.
+    pub fn open(&mut self, key: &Key) -> &mut R {
+        &mut self.records.entry(key.clone()).or_default().1
+    }
+
+    /// Drops the record of an object that is not followed, is in no phase, and of which nothing is kept.
+    pub fn close(&mut self, key: &Key, is_empty: impl Fn(&R) -> bool) {
+        let unseen = self.records.get(key).is_some_and(|(latest, own)| latest.is_none() && is_empty(own));
+        if unseen && !self.phases.contains_key(key) {
+            self.records.remove(key);
+        }
+    }
+
+    /// All records, Nodes first.
+    pub fn records(&self) -> impl Iterator<Item = (&Key, &R)> {
+        self.records.iter().map(|(key, (_, own))| (key, own))
     }
 
     pub fn get(&self, key: &Key) -> Option<&R> {
@@ -145,29 +172,32 @@ impl<R: Default, P: Copy> Book<R, P> {
 
     /// A claim as it was last seen.
     pub fn claim(&self, name: &str) -> Option<&Arc<NodeClaim>> {
-        self.records.get(&Key::claim(name))?.0.as_claim()
+        self.records.get(&Key::claim(name))?.0.as_ref()?.as_claim()
     }
 
     /// A Node as it was last seen.
     pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
-        self.records.get(&Key::node(name))?.0.as_node()
+        self.records.get(&Key::node(name))?.0.as_ref()?.as_node()
     }
 
     /// All claims, by name.
     pub fn claims(&self) -> impl Iterator<Item = &Arc<NodeClaim>> {
-        self.records.range(Key::claim("")..).filter_map(|(_, (latest, _))| latest.as_claim())
+        self.records.range(Key::claim("")..).filter_map(|(_, (latest, _))| latest.as_ref()?.as_claim())
     }
 
     /// All Nodes with what is kept of them, by name.
     pub fn nodes_mut(&mut self) -> impl Iterator<Item = (&Arc<Node>, &mut R)> {
         let nodes = self.records.range_mut(..Key::claim(""));
-        nodes.filter_map(|(_, (latest, own))| Some((latest.as_node()?, own)))
+        nodes.filter_map(|(_, (latest, own))| Some((latest.as_ref()?.as_node()?, own)))
     }
 
     /// Number of claims, and of Nodes.
     pub fn count(&self) -> (usize, usize) {
-        let claims = self.claims().count();
-        (claims, self.records.len() - claims)
+        let seen = self.records.values().filter_map(|(latest, _)| latest.as_ref());
+        seen.fold((0, 0), |(claims, nodes), latest| match latest {
+            Latest::Claim(_) => (claims + 1, nodes),
+            Latest::Node(_) => (claims, nodes + 1),
+        })
     }
 
     /// The claims that name a Node's machine, by name.
@@ -182,7 +212,7 @@ impl<R: Default, P: Copy> Book<R, P> {
 
     fn machine(&self, provider_id: &str) -> impl Iterator<Item = &Latest> {
         let keys = self.machines.get(provider_id).into_iter().flatten();
-        keys.filter_map(|key| self.records.get(key)).map(|(latest, _)| latest)
+        keys.filter_map(|key| self.records.get(key)?.0.as_ref())
     }
 
     /// Phase of an object that is under way.
@@ -254,6 +284,24 @@ mod tests {
         assert!(book.busy.contains(&key("a")), "its effect has not ended");
         book.note(Latest::Claim(claim("a", "1", "")));
         assert_eq!((book.get(&key("a")), book.phase(&key("a"))), (Some(&0), None));
+    }
+
+    #[test]
+    fn record_may_begin_before_its_object_and_ends_when_empty() {
+        let mut book = Book::<u32, u8>::default();
+        *book.open(&key("a")) = 7;
+        book.enter(&key("a"), Some(1));
+        book.close(&key("a"), |own| *own == 7);
+        assert_eq!(book.get(&key("a")), Some(&7), "it is under way");
+        book.enter(&key("a"), None);
+        book.close(&key("a"), |own| *own == 0);
+        assert_eq!(book.get(&key("a")), Some(&7), "something is kept of it");
+        book.note(Latest::Claim(claim("a", "1", "m")));
+        book.close(&key("a"), |own| *own == 7);
+        assert_eq!((book.get(&key("a")), book.records().count()), (Some(&7), 1), "it is followed");
+        book.open(&key("b"));
+        book.close(&key("b"), |own| *own == 0);
+        assert_eq!((book.get(&key("b")), book.claim("b")), (None, None));
     }
 
     #[test]

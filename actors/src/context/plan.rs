@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use dovetail_api::names::annotations;
 use dovetail_api::v1::NodePool;
 use dovetail_core::Resources;
+use dovetail_core::buffers::write_room;
 use dovetail_core::cluster_state::{Planning, Snapshot};
 use dovetail_core::launch_backoff::Demand;
 use dovetail_core::lifecycle::claim::{ClaimPlan, node_claim};
@@ -78,6 +79,11 @@ impl<'a> Plans<'a> {
         if !launched_for.is_empty() {
             let own = claim.metadata.annotations.get_or_insert_default();
             own.insert(annotations::LAUNCHED_FOR.to_owned(), launched_for);
+        }
+        let pods = planned.pods.iter().map(|pod| &self.planning.problem.pods[*pod]);
+        if let Some(room) = write_room(pods) {
+            let own = claim.metadata.annotations.get_or_insert_default();
+            own.insert(annotations::LAUNCHED_FOR_ROOM.to_owned(), room);
         }
         if planned.min_values_relaxed {
             let own = claim.metadata.annotations.get_or_insert_default();

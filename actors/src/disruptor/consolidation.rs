@@ -130,8 +130,9 @@ impl Disruptor {
     /// Asks about all nodes, or again about those of a command that has waited.
     fn ask(&mut self, snapshot: &Snapshot, again: Option<WaitingCommand>, ctx: &mut Context<Self>) {
         let begun = self.env.moment();
+        let blind = again.as_ref().map(|one| one.blind);
         let uids = again.as_ref().map(|one| one.wanted.claims.iter().map(|claim| claim.uid.clone()).collect());
-        let question = self.question(snapshot, uids);
+        let question = Question { blind, ..self.question(snapshot, uids) };
         self.consolidation.asking = true;
         let computing = consolidate(self.consolidation.solver.clone(), question).into_actor(self);
         ctx.spawn(computing.map(move |answer, disruptor, ctx| {
@@ -167,6 +168,7 @@ impl Disruptor {
             policy: settings.policy,
             daemon_share: settings.daemon_share,
             default_spread: settings.default_spread.clone(),
+            commitments: settings.commitments.declared(),
             now,
             only: None,
         }
@@ -204,6 +206,7 @@ impl Disruptor {
             asked: self.about_to_go(),
             waiting: self.consolidation.waiting.commands().to_vec(),
             only,
+            blind: None,
             now,
         }
     }

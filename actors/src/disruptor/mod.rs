@@ -214,6 +214,10 @@ impl Disruptor {
         if !self.env.skew().is_borne() {
             return POLL;
         }
+        // Until it is known where room of capacity buffers is, a node that holds some looks empty.
+        if self.env.settings.capacity_buffers() && view.snapshot.room.is_none() {
+            return SETTLING_TIME * 5;
+        }
         if let Some(offers) = &view.offers {
             (self.offers, self.asked) = (offers.clone(), Some(self.env.now()));
         }
@@ -339,7 +343,7 @@ async fn view(links: DisruptorLinks, with_offers: bool) -> Option<View> {
         offers = links.catalogue.send(InstanceTypesFor::new(classes)).await.ok()?;
     }
     let snapshot = links.cluster.send(TakeObserved).await.ok()??;
-    Some(View { snapshot, offers })
+    Some(View { snapshot: snapshot.with_room(), offers })
 }
 
 /// True if free instances of capacity reservations matter now: their number changes within seconds.

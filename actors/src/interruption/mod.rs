@@ -15,14 +15,14 @@ mod status;
 mod unheard;
 mod unknown;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_cloud::{Cloud, CloudError, QueueMessage};
 use dovetail_core::cluster_state::ClaimEntry;
-use dovetail_core::interruption::{Announcement, InterruptionKind, InterruptionNotice, KnownEvents, Rebalancing};
+use dovetail_core::interruption::{
+    Announcement, AskedRemovals, InterruptionKind, InterruptionNotice, KnownEvents, PassedOver, Rebalancing,
+};
 use dovetail_core::say_once::SayOnce;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -31,7 +31,7 @@ use crate::context::env::Env;
 use crate::context::leader_term::LeaderTerm;
 use crate::kube::calls::Calls;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToPacker, ToRecorder, ToTerminator};
-use crate::messages::{InterruptionState, Observe, Record, TakeSnapshot, TraceContext};
+use crate::messages::{Counts, InterruptionState, Observe, Record, TakeSnapshot, TraceContext};
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
@@ -41,8 +41,6 @@ use claims::ClaimsByInstance;
 const MOST_UNWRITTEN: usize = 1000;
 /// Claims of which the last report is remembered.
 const MOST_SAID: usize = 10_000;
-/// Minimum time between two reports of ignored messages for one reason.
-const REPEAT_INTERVAL: Duration = Duration::from_secs(600);
 /// Addresses that the interruption actor sends to.
 #[derive(Clone)]
 pub struct InterruptionLinks {
@@ -70,7 +68,7 @@ pub struct Interruption {
     links: InterruptionLinks,
     rng: fastrand::Rng,
     /// Messages by their result.
-    counts: BTreeMap<&'static str, u64>,
+    counts: Counts,
     /// Calls to the queue that failed.
     failures: u64,
     /// Messages that wait to be written down.
@@ -79,16 +77,15 @@ pub struct Interruption {
     events: KnownEvents,
     /// Last report about each claim that is taken away, by its uid: a message that could not be written comes again without news.
     said: SayOnce<String, (String, InterruptionKind)>,
-    /// Time of the last report of each reason to ignore a message, and the number of messages since.
-    reported: BTreeMap<&'static str, (Option<Duration>, u64)>,
+    passed_over: PassedOver,
     /// Messages to be deleted.
     deletions: deletion::Deletions,
     /// Messages about instances that no claim has yet.
     unknown: unknown::UnknownInstances,
     /// Claims that follow a recommendation to rebalance.
     rebalancing: Rebalancing,
-    /// Claims, by uid, whose removal was asked for as their checks fail, and when. Monotonic.
-    removed: BTreeMap<String, Duration>,
+    /// Claims whose removal was asked for as their checks fail.
+    removed: AskedRemovals,
     /// Spot nodes whose interruptions nobody hears, and who was told of it.
     unheard: unheard::UnheardSpot,
 }
@@ -129,16 +126,16 @@ impl Interruption {
             env,
             links,
             rng,
-            counts: BTreeMap::new(),
+            counts: Counts::new(),
             failures: 0,
             unwritten: 0,
             events: KnownEvents::default(),
             said: SayOnce::with_bound(MOST_SAID),
-            reported: BTreeMap::new(),
+            passed_over: PassedOver::default(),
             deletions: deletion::Deletions::default(),
             unknown: unknown::UnknownInstances::default(),
             rebalancing: Rebalancing::default(),
-            removed: BTreeMap::new(),
+            removed: AskedRemovals::default(),
             unheard: unheard::UnheardSpot::default(),
         }
     }
@@ -357,15 +354,10 @@ impl Interruption {
 
     /// Tells of a message that is passed over, unless one like it was told of lately.
     fn pass_over(&mut self, reason: &'static str, example: &str) {
-        let now = self.env.now();
-        let (last, since) = self.reported.entry(reason).or_default();
-        *since += 1;
-        if last.is_some_and(|last| now.saturating_sub(last) < REPEAT_INTERVAL) {
-            return;
+        if let Some(messages) = self.passed_over.note(reason, self.env.now()) {
+            let (reason, example) = (reason.to_owned(), example.to_owned());
+            self.env.emit(LogEvent::MessagesIgnored { reason, messages, example });
         }
-        let (messages, example) = (*since, example.to_owned());
-        (*last, *since) = (Some(now), 0);
-        self.env.emit(LogEvent::MessagesIgnored { reason: reason.to_owned(), messages, example });
     }
 
     fn record(&self, claim: &ClaimEntry, kind: InterruptionKind, message: String) {

@@ -26,8 +26,6 @@ use crate::telemetry::measure::Measure;
 const PAUSE: Duration = Duration::from_secs(60);
 /// Longest pause while it does not answer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
-/// A node whose removal was asked for goes by then, or that is asked for again.
-const REMOVED_WITHIN: Duration = Duration::from_secs(600);
 /// Minimum time between two reports that too many instances fail (core spec 7.2).
 const BRAKED_REPEAT_INTERVAL: Duration = Duration::from_secs(900);
 /// Codes by which AWS says that we may not ask: that does not change by itself.
@@ -100,16 +98,13 @@ impl Handler<Troubled> for Interruption {
 
 impl Interruption {
     fn judge_troubles(&mut self, troubles: Vec<Trouble>, snapshot: &Snapshot, ctx: &mut Context<Self>) {
-        let now = self.env.now();
         let known: BTreeMap<&str, bool> =
             snapshot.claims.values().map(|entry| (entry.facts.uid.as_str(), entry.facts.deleting)).collect();
-        // One that does not go by then was not removed: that is asked for again.
-        let waits = |when: &Duration| now.saturating_sub(*when) < REMOVED_WITHIN;
-        self.removed.retain(|uid, when| known.get(uid.as_str()).is_some_and(|goes| *goes || waits(when)));
+        self.removed.keep_awaited(&known, self.env.now());
         let stays = |claim: &&Arc<ClaimEntry>| {
             !claim.facts.deleting
                 && InterruptionNotice::on(&claim.claim).is_none()
-                && !self.removed.contains_key(&claim.facts.uid)
+                && !self.removed.is_asked(&claim.facts.uid)
         };
         let claims = ClaimsByInstance::from_snapshot(snapshot);
         // An event is found again at each look until it is written on the claim.
@@ -121,7 +116,7 @@ impl Interruption {
             claim.is_some_and(|claim| one.kind == InterruptionKind::EventStatus || !fails_anyway(claim))
         };
         let own: Vec<Trouble> = troubles.into_iter().filter(|one| counts(one) && news(one)).collect();
-        let Judged { go, braked } = judge(&own, snapshot.claims.len(), self.removed.len(), wall);
+        let Judged { go, braked } = judge(&own, snapshot.claims.len(), self.removed.count(), wall);
         for trouble in &braked {
             if let Some(claim) = claims.on(&trouble.instance) {
                 self.tell_braked(claim);
@@ -161,7 +156,7 @@ impl Interruption {
 
     fn remove_unhealthy(&mut self, trouble: &Trouble, claim: &ClaimEntry) {
         let Trouble { instance, kind, what, .. } = trouble;
-        self.removed.insert(claim.facts.uid.clone(), self.env.now());
+        self.removed.ask(&claim.facts.uid, self.env.now());
         self.record(claim, *kind, format!("Instance {instance}: its check {what} ({kind}) has failed for two minutes"));
         let trace = TraceContext::root(&mut self.rng);
         let (node_claim, instance, check) = (claim.claim.name_any(), instance.clone(), what.clone());

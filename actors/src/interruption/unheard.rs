@@ -47,13 +47,18 @@ pub(super) struct UnheardSpot {
     lost: Option<LostQueue>,
     /// Time of the first read, or of the first one after failures. Monotonic.
     heard: Option<Duration>,
-    /// Errors that the log has named, by their names; nothing stands for a queue that is not set.
-    logged: SayOnce<String>,
-    /// Time of the last report at each object, by the object's name, which is empty for the Pod, and the error's name.
-    reported: SayOnce<(String, String)>,
+    /// Last report at each object and in the log, by the error's name: nothing stands for a queue that is not set.
+    reported: SayOnce<(ReportPlace, String)>,
     /// Pools whose condition is being written, and whether it was to be written otherwise meanwhile.
     writing: BTreeMap<String, bool>,
     next: Option<SpawnHandle>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ReportPlace {
+    Log,
+    OwnPod,
+    Pool(String),
 }
 
 /// Reason why a queue counts as lost.
@@ -76,10 +81,10 @@ impl UnheardSpot {
         self.lost.as_ref().map(|lost| lost.code.clone()).unwrap_or_default()
     }
 
-    /// True if it is to be reported at an object now: each error once, and a lost queue again after an hour.
-    fn is_due(&mut self, object: &str, code: &str, now: Duration) -> bool {
-        let key = (object.to_owned(), code.to_owned());
-        match code.is_empty() {
+    /// True if it is to be reported there now: each error once, and a lost queue again after an hour, but for the log.
+    fn is_due(&mut self, at: ReportPlace, code: &str, now: Duration) -> bool {
+        let (once, key) = (code.is_empty() || at == ReportPlace::Log, (at, code.to_owned()));
+        match once {
             true => self.reported.is_news(key, ()),
             false => self.reported.is_due(key, (), now, SAID_AGAIN),
         }
@@ -110,9 +115,8 @@ impl Interruption {
     /// The queue is read.
     pub(super) fn queue_answered(&mut self, ctx: &mut Context<Self>) {
         (self.unheard.failing, self.unheard.heard) = (None, Some(self.env.now()));
-        let reported = std::mem::take(&mut self.unheard.reported).into_keys().map(|(object, _)| object).collect();
+        let reported = std::mem::take(&mut self.unheard.reported).into_keys().map(|(at, _)| at).collect();
         self.unheard.nodes = 0;
-        self.unheard.logged = SayOnce::default();
         let lost = self.unheard.lost.take().is_some();
         if let Some(next) = self.unheard.next.take() {
             ctx.cancel_future(next);
@@ -124,7 +128,7 @@ impl Interruption {
     }
 
     /// Takes the condition off pools, which an earlier leader may have written, and says to `reported` that it is over.
-    fn look_heard(&mut self, reported: BTreeSet<String>, ctx: &mut Context<Self>) {
+    fn look_heard(&mut self, reported: BTreeSet<ReportPlace>, ctx: &mut Context<Self>) {
         let snapshot = self.links.cluster.send(TakeSnapshot).into_actor(self);
         ctx.spawn(snapshot.map(move |snapshot, actor, ctx| {
             // By then it may be lost again.
@@ -137,10 +141,12 @@ impl Interruption {
             };
             let message =
                 format!("interruptions are received from the queue {}", actor.env.settings.interruption_queue);
-            for pool in reported.iter().filter_map(|name| snapshot.pools.get(name)) {
+            let pool_of =
+                |at: &ReportPlace| if let ReportPlace::Pool(name) = at { snapshot.pools.get(name) } else { None };
+            for pool in reported.iter().filter_map(pool_of) {
                 actor.env.post(&actor.links.recorder, Record::normal(object::pool(pool), HEARD, &*message));
             }
-            if reported.contains("") {
+            if reported.contains(&ReportPlace::OwnPod) {
                 actor.record_at_own_pod(&snapshot, |pod| Record::normal(pod, HEARD, &*message));
             }
             for pool in snapshot.pools.values().filter(|pool| condition::is_on(pool)) {
@@ -186,7 +192,7 @@ impl Interruption {
         let message = format!("Spot nodes end without a warning to their pods, {why}; to end that, {remedy}");
         for (name, pool) in snapshot.pools.iter() {
             let uses_spot = found.pools.contains(name);
-            if uses_spot && self.unheard.is_due(name, &code, now) {
+            if uses_spot && self.unheard.is_due(ReportPlace::Pool(name.clone()), &code, now) {
                 let record = Record::warning(object::pool(pool), NOT_HEARD, &*message);
                 self.env.post(&self.links.recorder, record);
             }
@@ -196,11 +202,11 @@ impl Interruption {
                 self.write_condition(pool, lost, ctx);
             }
         }
-        if lost.is_some() && self.unheard.is_due("", &code, now) {
+        if lost.is_some() && self.unheard.is_due(ReportPlace::OwnPod, &code, now) {
             self.record_at_own_pod(snapshot, |pod| Record::warning(pod, NOT_HEARD, &*message));
         }
         // A queue that is not set is nobody's mistake where no spot is used.
-        if (lost.is_some() || !found.pools.is_empty()) && self.unheard.logged.is_news(code.clone(), ()) {
+        if (lost.is_some() || !found.pools.is_empty()) && self.unheard.is_due(ReportPlace::Log, &code, now) {
             let (nodes, pools) = (found.nodes, Names::first(NAMES_LISTED, found.pools));
             self.env.emit(LogEvent::SpotUnheard { nodes, pools, code, error: why.to_owned() });
         }

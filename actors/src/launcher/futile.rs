@@ -72,7 +72,7 @@ impl Launcher {
 
     /// A claim goes, or is gone. What that means for a launch that runs is known when it ends.
     pub(super) fn note_gone(&mut self, name: &str) {
-        if self.busy.contains_key(name) {
+        if self.is_under_way(name) {
             self.limits.futile.gone(name);
         } else {
             self.limits.futile.lost(name, FutileCause::ClaimGone, self.env.now());

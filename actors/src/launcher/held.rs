@@ -11,7 +11,7 @@ use dovetail_core::lifecycle::protocol::{Claimed, takes_token};
 
 use super::{Launcher, REPEAT_INTERVAL};
 use crate::kube::claims::NodeClaimApi;
-use crate::messages::{ClaimChanged, Record, Wrote};
+use crate::messages::{Record, Wrote};
 use crate::recorder::object;
 
 impl Launcher {
@@ -24,23 +24,6 @@ impl Launcher {
         if !is_held(claim) {
             let now = self.env.wall();
             self.write_status(claim, move |claim| launch_held(claim, &message, now), ctx);
-        }
-    }
-
-    /// A claim that has waited is asked for again, as it is now.
-    pub(super) fn ask_again(&mut self, name: &str, claim: Arc<NodeClaim>, ctx: &mut Context<Self>) {
-        let now = self.observed.remove(name).unwrap_or(claim);
-        self.handle(ClaimChanged(now), ctx);
-    }
-
-    /// A claim that waits is gone.
-    pub(super) fn forget_held(&mut self, name: &str, ctx: &mut Context<Self>) {
-        if self.waiting.get(name).is_some_and(|held| held.claim.is_some())
-            && let Some(held) = self.waiting.remove(name)
-        {
-            ctx.cancel_future(held.alarm);
-            self.busy.remove(name);
-            self.observed.remove(name);
         }
     }
 

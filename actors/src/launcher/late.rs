@@ -5,17 +5,18 @@
 //! shows claim a after all. No instance can belong to it, as its token was never written: it is deleted. A claim that an earlier
 //! leader left over is another case: its pods may still expect it, so that it is looked at for a batch's length first.
 
-use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::NominationTarget;
+use dovetail_core::lifecycle::launch_phase::LaunchPhase;
 use kube::ResourceExt;
 use tokio::sync::Notify;
 
 use super::Launcher;
+use crate::context::book::Key;
 use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::launcher::launch::Launching;
@@ -39,12 +40,12 @@ enum Verdict {
 impl Launcher {
     /// Deletes a claim that nobody needs, when nothing else is done about one of its name.
     pub(super) fn take_back(&mut self, name: &str, claim: Arc<NodeClaim>, ctx: &mut Context<Self>) {
-        let Entry::Vacant(free) = self.busy.entry(name.to_owned()) else {
+        if self.is_under_way(name) {
             // The launch of that name goes on: `free` takes this one back when it has ended.
-            self.late.insert(name.to_owned(), claim);
+            self.known.open(&Key::claim(name)).late = Some(claim);
             return;
-        };
-        let gone = free.insert(Arc::default()).clone();
+        }
+        let gone = self.enter(name, LaunchPhase::TakenBack);
         let launching = self.taking_back(name, &claim, gone);
         let taking = async move { launching.discard(&claim, "created_late").await }.into_actor(self);
         let name = name.to_owned();
@@ -55,22 +56,18 @@ impl Launcher {
     fn taking_back(&mut self, name: &str, claim: &NodeClaim, gone: Arc<Notify>) -> Launching {
         let trace = traces::of_packing(claim).unwrap_or_else(|| TraceContext::root(&mut self.rng));
         let inside = traces::of_claim(trace, name);
-        let (env, links, since) = (self.env.clone(), self.links.clone(), self.env.wall());
-        let reported = self.failures.clone();
-        let merging = self.merging.clone();
-        Launching { env, links, own: None, trace: inside, inside, since, gone, reported, merging, behind: 0 }
+        Launching { own: None, behind: 0, ..self.launching(inside, inside, self.env.wall(), gone) }
     }
 
     /// Launches for a claim as soon as somebody is expected on it, and takes it back when nobody is for long.
     pub(super) fn look_whether_needed(&mut self, name: &str, claim: Arc<NodeClaim>, ctx: &mut Context<Self>) {
-        let gone = Arc::<Notify>::default();
-        self.busy.insert(name.to_owned(), gone.clone());
+        let gone = self.enter(name, LaunchPhase::TakenBack);
         let launching = self.taking_back(name, &claim, gone);
         let (name, seen) = (name.to_owned(), claim.clone());
         let looking = async move { verdict(&launching, &seen).await }.into_actor(self);
         ctx.spawn(looking.map(move |verdict, launcher, ctx| {
             // Before it is freed, which forgets it.
-            let observed = launcher.observed.remove(&name);
+            let observed = launcher.known.get_mut(&Key::claim(&name)).and_then(|own| own.observed.take());
             launcher.free(&name, ctx);
             match (verdict, observed) {
                 (Verdict::Gone, None) => {}

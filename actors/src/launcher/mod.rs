@@ -19,34 +19,36 @@ mod launch;
 mod owned;
 mod past;
 mod queue;
+mod record;
 mod refused;
 mod shared;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::CloudInstances;
-use dovetail_core::launch_backoff::{ClosedPool, Demand, LaunchBackoff, LaunchOutcome};
-use dovetail_core::launch_limits::{LaunchLimits, PoolAndClass};
+use dovetail_core::launch_backoff::LaunchOutcome;
+use dovetail_core::launch_limits::LaunchLimits;
+use dovetail_core::lifecycle::launch_phase::{ObservedStep, observed_step};
 use dovetail_core::lifecycle::{self, ClaimStage, Creations};
 use dovetail_core::ownership::{has_foreign_token, token_on};
 use dovetail_core::say_once::SayOnce;
-use jiff::Timestamp;
 use kube::ResourceExt;
-use tokio::sync::Notify;
 
 use crate::context::alarms::{Alarmed, Alarms};
 use crate::context::backoff::Backoff;
+use crate::context::book::Key;
 use crate::context::brakes::repeats::Repeats;
 use crate::context::env::Env;
 use crate::kube::calls::Calls;
 use crate::launcher::{facts::origin, launch::LaunchEnd, shared::merging::Merging};
 use crate::links::{ToCatalogue, ToClusterWatcher, ToOwner, ToPacker, ToRecorder};
-use crate::messages::{ClaimChanged, ClaimGone, LaunchClaims, LaunchFails, LaunchOrder, PackNow, TraceContext, Wrote};
-use again::Again;
+use crate::messages::{ClaimChanged, ClaimGone, Counts, LaunchClaims, LaunchFails, PackNow, TraceContext, Wrote};
+use queue::Queue;
+use record::Launches;
+use refused::Refused;
 
 /// Longest wait of an order that may not be launched yet; after it, its pods are packed anew.
 const HOLD: Duration = Duration::from_secs(30);
@@ -86,91 +88,44 @@ pub struct Launcher {
     env: Env,
     links: LauncherLinks,
     /// Orders that are to be launched.
-    queue: VecDeque<Queued>,
-    /// True while a snapshot is awaited to drop queued orders that no pod needs.
-    sifting: bool,
-    /// Claims queued or being launched, by name, each with whom to tell when it is gone.
-    busy: BTreeMap<String, Arc<Notify>>,
+    queue: Queue,
+    /// Records of claims and orders, by name.
+    known: Launches,
     running: usize,
     /// Most that may run now.
     at_once: usize,
     /// Claims of this term, and what may still come of their creation.
     creations: Creations,
-    /// Claims as they were shown last while something was done about them, by name.
-    observed: BTreeMap<String, Arc<NodeClaim>>,
-    /// Claims that have come of creations done late, while the launch of the one before them had not ended, by name.
-    late: BTreeMap<String, Arc<NodeClaim>>,
-    /// Claims whose launches have ended well.
-    again: Again,
-    ends: BTreeMap<&'static str, u64>,
     limits: LaunchLimits,
-    /// True once the launches before this term are known or no longer waited for.
-    begun: bool,
-    /// $/h of claims that are being launched, by name, where a ceiling asks for it.
-    committed: BTreeMap<String, f64>,
-    /// Time of the last LaunchHeld line, by pool and reason. Monotonic.
-    reported: SayOnce<(String, &'static str)>,
-    held: u64,
-    /// Orders that wait, by the claim's name.
-    waiting: BTreeMap<String, Held>,
-    /// Trials whose claims are gone before their launches have ended, by the claim's name.
-    over: BTreeMap<String, PoolAndClass>,
-    /// Claims whose nodes have not registered.
-    unregistered: BTreeSet<String>,
+    refused: Refused,
     /// Grows while claims are lost for reasons that repeat themselves.
     losses: Backoff,
-    /// Refused demands, and the times at which they are tried again.
-    refusals: LaunchBackoff,
-    /// Pools that packing was told to leave out.
-    closed: BTreeMap<String, ClosedPool>,
-    /// Wakes it when the first of them is tried again.
-    opening: Option<SpawnHandle>,
-    /// Wakes it for orders that wait for others.
-    waking: Option<SpawnHandle>,
     /// Alarms for the next run of the queue and for the packing of lost pods.
     alarms: Alarms,
+    common: Common,
+    reports: Reports,
+    rng: fastrand::Rng,
+}
+
+/// The part of a launch's surroundings that all launches share.
+#[derive(Clone, Default)]
+struct Common {
     /// Own address, for launches under way to report their failures.
     own: Option<Recipient<LaunchFails>>,
     /// Failures that were reported lately, of all launches.
     failures: Arc<Mutex<Repeats>>,
     /// Launches that may be made by one call.
     merging: Arc<Merging>,
-    rng: fastrand::Rng,
-    jitter: fastrand::Rng,
 }
 
-/// An order whose turn has not come.
-struct Queued {
-    order: LaunchOrder,
-    /// The packing that it comes from.
-    trace: TraceContext,
-    since: Timestamp,
-    /// Last time at which it was known to be needed. Monotonic.
-    needed: Duration,
-}
-
-impl Queued {
-    /// True if its claim exists already.
-    fn is_there(&self) -> bool {
-        self.order.claim.metadata.uid.is_some()
-    }
-
-    /// True if it is to be checked first that pods still need it.
-    fn is_stale(&self, now: Duration) -> bool {
-        !self.is_there() && now.saturating_sub(self.needed) >= NEEDED_FOR
-    }
-}
-
-/// An order that may not be launched yet.
-struct Held {
-    trace: TraceContext,
-    /// For a node of this pool and class to register, if it does.
-    trial: Option<PoolAndClass>,
-    /// The claim, where it is there already.
-    claim: Option<Arc<NodeClaim>>,
-    /// For what it asks for to be tried again, if that was refused.
-    demand: Option<Demand>,
-    alarm: SpawnHandle,
+/// Counts and reports about launches.
+#[derive(Default)]
+struct Reports {
+    ends: Counts,
+    /// Number of orders that were held.
+    held: u64,
+    /// Time of the last LaunchHeld line, by pool and reason. Monotonic.
+    lines: SayOnce<(String, &'static str)>,
 }
 
 impl Launcher {
@@ -178,39 +133,21 @@ impl Launcher {
     pub fn new(env: &Env, links: LauncherLinks) -> Self {
         let env = env.for_actor("launcher");
         let (rng, jitter) = (env.rng("trace"), env.rng("refusals"));
-        let losses = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), env.rng("losses"));
         Self {
             limits: LaunchLimits::new(env.settings.ceilings).with_bound(env.settings.futile),
-            begun: false,
-            committed: BTreeMap::new(),
-            reported: SayOnce::default(),
-            failures: Arc::default(),
-            merging: Arc::default(),
-            held: 0,
-            waiting: BTreeMap::new(),
-            over: BTreeMap::new(),
-            unregistered: BTreeSet::new(),
+            losses: Backoff::new(Duration::from_secs(1), Duration::from_secs(60), env.rng("losses")),
             env,
             links,
-            queue: VecDeque::new(),
-            sifting: false,
-            busy: BTreeMap::new(),
+            queue: Queue::default(),
+            known: Launches::default(),
             running: 0,
             at_once: AT_ONCE.0,
             creations: Creations::default(),
-            observed: BTreeMap::new(),
-            late: BTreeMap::new(),
-            again: Again::default(),
-            ends: BTreeMap::new(),
-            losses,
-            refusals: LaunchBackoff::default(),
-            closed: BTreeMap::new(),
-            opening: None,
-            waking: None,
+            refused: Refused::new(jitter),
             alarms: Alarms::default(),
-            own: None,
+            common: Common::default(),
+            reports: Reports::default(),
             rng,
-            jitter,
         }
     }
 }
@@ -219,7 +156,7 @@ impl Actor for Launcher {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.own = Some(ctx.address().recipient());
+        self.common.own = Some(ctx.address().recipient());
         let looking = past::list_past(self.links.clone(), self.env.clone()).into_actor(self);
         ctx.spawn(looking.map(|found, launcher, ctx| {
             if let Some(before) = found {
@@ -266,46 +203,35 @@ impl Handler<ClaimChanged> for Launcher {
             return self.take_back(&name, claim, ctx);
         }
         self.notice(&name, &claim, ctx);
-        // One that was launched here is shown unlaunched by a restored API server, or by what was on its way to this mailbox: its
-        // launch begins with a look at it.
-        if self.busy.contains_key(&name) {
-            self.observed.insert(name, claim);
-            return;
+        let (pause, left_over) = (self.pause_of(&name, &claim), self.creations.is_left_over(&claim, self.env.term.0));
+        match observed_step(&claim, self.phase(&name), pause.is_some(), left_over) {
+            ObservedStep::Note => self.known.open(&Key::Claim(name)).observed = Some(claim),
+            ObservedStep::Settle => {
+                self.end_wait(&name);
+                self.look_for_share(&name, &claim, ctx);
+            }
+            ObservedStep::Wait => self.wait(name, pause.unwrap_or_default(), claim, ctx),
+            ObservedStep::LookWhetherNeeded => self.look_whether_needed(&name, claim, ctx),
+            ObservedStep::Adopt => self.adopt(&name, &claim, ctx),
         }
-        if lifecycle::is_deleting(&claim) || lifecycle::stage(&claim).is_some() {
-            self.waits_no_more(&name);
-            return self.look_for_share(&name, &claim, ctx);
-        }
-        if self.waits_again(&claim, ctx) {
-            return;
-        }
-        if self.creations.is_left_over(&claim, self.env.term.0) {
-            return self.look_whether_needed(&name, claim, ctx);
-        }
-        self.adopt(&name, &claim, ctx);
     }
 }
 
 impl Handler<ClaimGone> for Launcher {
     type Result = ();
 
-    fn handle(&mut self, gone: ClaimGone, ctx: &mut Self::Context) {
-        self.creations.gone(&gone.name, self.env.now());
-        self.note_gone(&gone.name);
-        self.forget_held(&gone.name, ctx);
-        self.late.remove(&gone.name);
-        self.again.gone(&gone.name);
-        self.observed.remove(&gone.name);
-        self.busy.get(&gone.name).into_iter().for_each(|launch| launch.notify_one());
-        let queued = self.queue.len();
-        self.queue.retain(|one| !one.is_there() || one.order.claim.name_any() != gone.name);
-        if self.queue.len() < queued {
-            self.busy.remove(&gone.name);
+    fn handle(&mut self, ClaimGone { name }: ClaimGone, ctx: &mut Self::Context) {
+        self.creations.gone(&name, self.env.now());
+        self.note_gone(&name);
+        if let Some(alarm) = self.drop_claim(&name) {
+            ctx.cancel_future(alarm);
         }
-        self.unregistered.remove(&gone.name);
-        match self.limits.gone(&gone.name) {
+        if self.queue.drop_claim(&name) {
+            self.leave(&name);
+        }
+        match self.limits.gone(&name) {
             // Its launch knows why, and whether the next may follow at once.
-            Some(trial) if self.busy.contains_key(&gone.name) => drop(self.over.insert(gone.name.clone(), trial)),
+            Some(trial) if self.is_under_way(&name) => self.known.open(&Key::Claim(name)).lost_trial = Some(trial),
             Some(trial) => self.go_on(&trial, ctx),
             None => {}
         }
@@ -315,7 +241,7 @@ impl Handler<ClaimGone> for Launcher {
 impl Launcher {
     /// Learns from a claim about launches and registrations.
     fn notice(&mut self, name: &str, claim: &NodeClaim, ctx: &mut Context<Self>) {
-        if self.busy.contains_key(name) {
+        if self.is_under_way(name) {
             self.creations.seen(name, claim.metadata.uid.as_deref().unwrap_or_default());
             self.was_created(name, ctx);
         }
@@ -328,8 +254,10 @@ impl Launcher {
         }
         self.note_use(name, claim);
         if lifecycle::stage(claim) < Some(ClaimStage::Registered) {
-            self.unregistered.insert(name.to_owned());
-        } else if self.unregistered.remove(name) && self.limits.registered(&origin(claim)) {
+            self.known.open(&Key::claim(name)).unregistered = true;
+        } else if self.take_part(name, |own| std::mem::take(&mut own.unregistered)) == Some(true)
+            && self.limits.registered(&origin(claim))
+        {
             self.go_on(&origin(claim), ctx);
         }
     }
@@ -346,7 +274,7 @@ impl Launcher {
     ) {
         self.running -= 1;
         self.at_once = match &end {
-            LaunchEnd::Launched { .. } if self.running > 0 || !self.queue.is_empty() => {
+            LaunchEnd::Launched { .. } if self.running > 0 || !self.queue.orders.is_empty() => {
                 AT_ONCE.1.min(self.at_once + MORE_FOR_EACH)
             }
             _ => AT_ONCE.0,
@@ -361,14 +289,13 @@ impl Launcher {
         }
         self.learn(name, outcome, ctx);
         self.free(name, ctx);
-        self.committed.remove(name);
-        let mut trial = self.over.remove(name);
-        *self.ends.entry(end.label()).or_default() += 1;
+        let mut trial = self.take_part(name, |own| own.lost_trial.take()).flatten();
+        *self.reports.ends.entry(end.label()).or_default() += 1;
         match &end {
             LaunchEnd::Launched { uid } => {
                 self.losses.reset();
                 self.creations.seen(name, uid);
-                self.again.ended(name, uid, self.env.now(), self.env.rng(&format!("again/{name}")));
+                self.ended_well(name, uid);
                 if let Some(trial) = trial {
                     self.go_on(&trial, ctx);
                 }

@@ -1,4 +1,4 @@
-//! Orders on their way to a launch.
+//! Orders on their way to a launch; their phases are those of `dovetail_core::lifecycle::launch_phase`.
 //!
 //! ```text
 //! enqueue ─► run ─► next (`refused`: whose turn) ─► price ─► admit ─► start ─► `launch::run` ─► ended, run
@@ -11,43 +11,102 @@
 //! node. A price is asked for where a ceiling counts dollars alone. Limits come last, as they count what they allow.
 //!
 //! An example, with `MAX_COST_PER_HOUR` of 10 $ and 8 $/h running: orders a (1.50 $/h) and b (1 $/h) are priced at once, each
-//! against the 8 $. a is admitted at 9.50 $ and stands in `committed` with its 1.50 $. When b's price comes, what was committed
+//! against the 8 $. a is admitted at 9.50 $ and counts with its 1.50 $. When b's price comes, what was committed
 //! meanwhile is added: 8 + 1.50 + 1 is too much, and b is held for half a minute. Then its pods are packed anew.
 
 use std::collections::VecDeque;
-use std::collections::btree_map::Entry;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::names::annotations::{LAUNCH_TOKEN, TERM};
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::{NominationTarget, Snapshot};
+use dovetail_core::launch_backoff::Demand;
 use dovetail_core::launch_limits::{AskedLaunch, PoolAndClass, Wait};
-use dovetail_core::lifecycle::{self};
+use dovetail_core::lifecycle;
+use dovetail_core::lifecycle::launch_phase::LaunchPhase;
 use dovetail_core::ownership::token::is_shared;
 use dovetail_core::ownership::token_on;
 use jiff::Timestamp;
 use kube::ResourceExt;
+use tokio::sync::Notify;
 
-use super::{HOLD, Held, Launcher, NEEDED_FOR, Queued, REPEAT_INTERVAL, launch};
+use super::record::Held;
+use super::{Common, HOLD, Launcher, NEEDED_FOR, REPEAT_INTERVAL, launch};
 use crate::context::alarms::Alarmed as _;
+use crate::context::book::Key;
 use crate::context::traces;
 use crate::launcher::cost::cost_with;
 use crate::launcher::facts::{origin, pool_of};
 use crate::launcher::launch::Launching;
-use crate::messages::{LaunchOrder, LauncherState, Observe, PackNow, TakeSnapshot, TraceContext, Wrote};
+use crate::messages::{
+    ClaimChanged, ClaimSoldOut, LaunchOrder, LauncherState, Observe, PackNow, TakeSnapshot, TraceContext, Wrote,
+};
 use crate::telemetry::log_event::LogEvent;
+
+/// Orders that are to be launched, the oldest first.
+#[derive(Default)]
+pub(super) struct Queue {
+    pub orders: VecDeque<Queued>,
+    /// True while a snapshot is awaited to drop queued orders that no pod needs.
+    sifting: bool,
+    /// True once the launches before this term are known or no longer waited for.
+    pub begun: bool,
+    /// Wakes it for orders that wait for others.
+    pub waking: Option<SpawnHandle>,
+}
+
+/// An order whose turn has not come.
+pub(super) struct Queued {
+    pub order: LaunchOrder,
+    /// The packing that it comes from.
+    pub trace: TraceContext,
+    since: Timestamp,
+    /// Last time at which it was known to be needed. Monotonic.
+    needed: Duration,
+}
+
+impl Queued {
+    pub fn name(&self) -> String {
+        self.order.claim.name_any()
+    }
+
+    /// True if its claim exists already.
+    pub fn is_there(&self) -> bool {
+        self.order.claim.metadata.uid.is_some()
+    }
+
+    /// The demand of an order whose claim is to be made.
+    pub fn demand(&self) -> Option<&Demand> {
+        self.order.demand.as_ref().filter(|_| !self.is_there())
+    }
+
+    /// True if it is to be checked first that pods still need it.
+    pub fn is_stale(&self, now: Duration) -> bool {
+        !self.is_there() && now.saturating_sub(self.needed) >= NEEDED_FOR
+    }
+}
+
+impl Queue {
+    /// A claim is gone. Answers if an order was for that claim.
+    pub fn drop_claim(&mut self, name: &str) -> bool {
+        let before = self.orders.len();
+        self.orders.retain(|one| !one.is_there() || one.name() != name);
+        self.orders.len() < before
+    }
+}
 
 impl Handler<Observe> for Launcher {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         let state = LauncherState {
-            queued: self.queue.len(),
+            queued: self.queue.orders.len(),
             running: self.running,
-            ends: self.ends.clone(),
-            held: self.held,
-            begun: self.begun,
+            ends: self.reports.ends.clone(),
+            held: self.reports.held,
+            begun: self.queue.begun,
         };
         MessageResult(state.into())
     }
@@ -72,24 +131,26 @@ impl Launcher {
             return;
         }
         let trace = traces::of_packing(claim).unwrap_or_else(|| TraceContext::root(&mut self.rng));
-        self.busy.insert(name.to_owned(), Arc::default());
+        self.enter(name, LaunchPhase::Launching);
         self.running += 1;
         let order = LaunchOrder { claim: claim.clone(), pods: 0, demand: None };
         self.start(order, trace, self.env.wall(), ctx);
     }
 
-    /// A claim is queued or launched at most once: its entry in `busy` stands from here until it is freed.
+    /// A claim is queued or launched at most once: from here on it is under way until it is freed.
     pub(super) fn enqueue(&mut self, order: LaunchOrder, trace: TraceContext) {
-        if let Entry::Vacant(free) = self.busy.entry(order.claim.name_any()) {
+        let name = order.claim.name_any();
+        if !self.is_under_way(&name) {
+            self.enter(&name, LaunchPhase::Queued);
             // To be launched as long as somebody needs it: that is known for now, as it was just planned.
-            free.insert(Arc::default());
-            self.queue.push_back(Queued { order, trace, since: self.env.wall(), needed: self.env.now() });
+            let (since, needed) = (self.env.wall(), self.env.now());
+            self.queue.orders.push_back(Queued { order, trace, since, needed });
         }
     }
 
     /// Lets launches begin: those before the term are known, or no longer waited for.
     pub(super) fn begin(&mut self, ctx: &mut Context<Self>) {
-        self.begun = true;
+        self.queue.begun = true;
         self.run(ctx);
     }
 
@@ -122,12 +183,12 @@ impl Launcher {
     /// Looks which orders that have waited for long are still needed, if any have, and gives up the others.
     pub(super) fn sift(&mut self, ctx: &mut Context<Self>) {
         let now = self.env.now();
-        if self.sifting || !self.begun || !self.queue.iter().any(|one| one.is_stale(now)) {
+        if self.queue.sifting || !self.queue.begun || !self.queue.orders.iter().any(|one| one.is_stale(now)) {
             return;
         }
-        self.sifting = true;
+        self.queue.sifting = true;
         ctx.spawn(self.links.cluster.send(TakeSnapshot).into_actor(self).map(|known, launcher, ctx| {
-            launcher.sifting = false;
+            launcher.queue.sifting = false;
             // Until everything is known nothing is known of that.
             let Ok(Some(known)) = known else {
                 let now = launcher.env.now();
@@ -141,27 +202,34 @@ impl Launcher {
     /// Gives up the stale orders that no pod is expected on. An order whose claim is there already is never stale.
     pub(super) fn keep_needed(&mut self, known: &Snapshot) {
         let (awaited, now) = (known.awaited(self.env.moment()), self.env.now());
-        self.queue.retain_mut(|one| {
-            if !one.is_stale(now) {
-                return true;
+        let static_capacity = self.env.settings.static_capacity();
+        let is_needed = |one: &Queued| {
+            let name = one.name();
+            (static_capacity && known.is_replica(&name)) || awaited.contains(&NominationTarget::Claim(name))
+        };
+        self.give_up_orders(|one| one.is_stale(now) && !is_needed(one), false);
+        self.queue.orders.iter_mut().filter(|one| one.is_stale(now)).for_each(|one| one.needed = now);
+    }
+
+    /// Orders that have not begun are void: whoever needs them has them packed anew.
+    pub(super) fn give_up_orders(&mut self, is_meant: impl Fn(&Queued) -> bool, sold_out: bool) {
+        let (meant, others): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.queue.orders).into_iter().partition(is_meant);
+        self.queue.orders = others;
+        for claim in meant.iter().map(Queued::name) {
+            self.leave(&claim);
+            if sold_out {
+                self.env.post(&self.links.cluster, ClaimSoldOut { claim: claim.clone() });
             }
-            one.needed = now;
-            let name = one.order.claim.name_any();
-            let needed = awaited.contains(&NominationTarget::Claim(name.clone()))
-                || (self.env.settings.static_capacity() && known.is_replica(&name));
-            if !needed {
-                self.busy.remove(&name);
-                self.env.post(&self.links.cluster, Wrote::NotMade(name));
-            }
-            needed
-        });
+            self.env.post(&self.links.cluster, Wrote::NotMade(claim));
+        }
     }
 
     /// Finds out what the launch would cost first.
     pub(super) fn price(&mut self, order: LaunchOrder, trace: TraceContext, since: Timestamp, ctx: &mut Context<Self>) {
-        let before = self.committed.clone();
+        let before = self.committed();
         let cost = cost_with(self.links.clone(), order.claim.clone(), before.clone());
-        let gone = self.busy.get(&order.claim.name_any()).cloned().unwrap_or_default();
+        let gone = self.enter(&order.claim.name_any(), LaunchPhase::Pricing);
         let pricing = async move {
             tokio::select! { biased; () = gone.notified() => None, cost = cost => Some(cost) }
         };
@@ -175,9 +243,10 @@ impl Launcher {
             // A price that nobody knows is above every ceiling.
             let (all, own) = cost.unwrap_or((f64::INFINITY, 0.0));
             // Others may have been admitted meanwhile.
-            let meanwhile = launcher.committed.iter().filter(|(name, _)| !before.contains_key(*name));
-            let meanwhile: f64 = meanwhile.map(|(_, price)| price).sum();
-            launcher.committed.insert(order.claim.name_any(), own);
+            let now = launcher.committed();
+            let meanwhile: f64 =
+                now.iter().filter(|(name, _)| !before.contains_key(*name)).map(|(_, price)| price).sum();
+            launcher.known.open(&Key::Claim(order.claim.name_any())).price = Some(own);
             launcher.admit(order, trace, since, all + meanwhile + own, ctx);
             launcher.run(ctx);
         }));
@@ -214,21 +283,10 @@ impl Launcher {
         let inside = traces::of_claim(trace, &name);
         // A successor's attempt is another span beside the one that was cut off.
         let own = inside.inner("launch", &self.env.term.0.to_string());
-        let gone = self.busy.get(&name).cloned().unwrap_or_default();
-        let launching = Launching {
-            env: self.env.clone(),
-            links: self.links.clone(),
-            own: self.own.clone(),
-            trace: own,
-            inside,
-            since,
-            gone,
-            reported: self.failures.clone(),
-            merging: self.merging.clone(),
-            behind: self.queue.len(),
-        };
+        let gone = self.enter(&name, LaunchPhase::Launching);
+        let launching = self.launching(own, inside, since, gone);
         // One that is to be looked for first comes to a call in a minute, if at all.
-        let way = token_on(&order.claim).is_none().then(|| self.merging.begin(origin(&order.claim)));
+        let way = token_on(&order.claim).is_none().then(|| self.common.merging.begin(origin(&order.claim)));
         let run = launch::run(launching, order, way).into_actor(self);
         ctx.spawn(run.map(move |(end, outcome, price), launcher, ctx| {
             launcher.come_to(&name, &end, &outcome, price);
@@ -237,33 +295,58 @@ impl Launcher {
         }));
     }
 
-    /// The order waits, its pods with it.
+    /// Surroundings of a launch, or of what takes a claim back.
+    pub(super) fn launching(
+        &self,
+        trace: TraceContext,
+        inside: TraceContext,
+        since: Timestamp,
+        gone: Arc<Notify>,
+    ) -> Launching {
+        let (env, links, common) = (self.env.clone(), self.links.clone(), self.common.clone());
+        let Common { own, failures: reported, merging } = common;
+        Launching { env, links, own, trace, inside, since, gone, reported, merging, behind: self.queue.orders.len() }
+    }
+
+    /// The order waits for a limit, its pods with it.
     pub(super) fn hold(&mut self, order: &LaunchOrder, wait: &Wait, trace: TraceContext, ctx: &mut Context<Self>) {
         let (name, node_pool, now) = (order.claim.name_any(), pool_of(&order.claim), self.env.now());
         self.running -= 1;
-        self.held += 1;
-        self.committed.remove(&name);
-        self.refusals.withdrawn(&name);
-        if self.reported.is_due((node_pool.clone(), wait.reason()), (), now, REPEAT_INTERVAL) {
+        self.refused.backoff.withdrawn(&name);
+        if self.reports.lines.is_due((node_pool.clone(), wait.reason()), (), now, REPEAT_INTERVAL) {
             let (reason, message) = (wait.reason().to_owned(), wait.to_string());
             self.say_pool_held(&order.claim, wait);
             self.env.emit_in(LogEvent::LaunchHeld { node_pool, reason, message }, trace);
         }
-        let (own, trial) = (name.clone(), matches!(wait, Wait::Unregistered { .. }).then(|| origin(&order.claim)));
-        let alarm = ctx.run_later(HOLD, move |launcher, ctx| launcher.let_go(&own, ctx));
+        let trial = matches!(wait, Wait::Unregistered { .. }).then(|| origin(&order.claim));
+        let alarm = self.let_go_in(&name, HOLD, ctx);
         let claim = order.claim.metadata.uid.as_ref().map(|_| Arc::new(order.claim.clone()));
         if let Some(claim) = &claim {
             self.say_held(claim, wait, ctx);
         }
-        self.waiting.insert(name, Held { trace, trial, claim, demand: None, alarm });
+        self.keep_held(&name, Held { trace, trial, claim, demand: None, alarm });
     }
 
-    /// An order waits no longer: its pods are packed anew, as the world may have changed.
+    pub(super) fn let_go_in(&self, name: &str, pause: Duration, ctx: &mut Context<Self>) -> SpawnHandle {
+        let own = name.to_owned();
+        ctx.run_later(pause, move |launcher, ctx| launcher.let_go(&own, ctx))
+    }
+
+    /// An order may not be launched yet.
+    pub(super) fn keep_held(&mut self, name: &str, held: Held) {
+        self.reports.held += 1;
+        self.enter(name, LaunchPhase::Held);
+        let own = self.known.open(&Key::claim(name));
+        (own.held, own.price) = (Some(held), None);
+    }
+
+    /// An order waits no longer: its pods are packed anew, as the world may have changed; a claim that is there is asked for again,
+    /// as it is now.
     pub(super) fn let_go(&mut self, name: &str, ctx: &mut Context<Self>) {
-        let Some(held) = self.waiting.remove(name) else { return };
-        self.busy.remove(name);
+        let Some(held) = self.known.get_mut(&Key::claim(name)).and_then(|own| own.held.take()) else { return };
+        let observed = self.leave(name);
         if let Some(claim) = held.claim {
-            return self.ask_again(name, claim, ctx);
+            return self.handle(ClaimChanged(observed.unwrap_or(claim)), ctx);
         }
         // In this order: the packing that follows must no longer count on the claim.
         self.env.post(&self.links.cluster, Wrote::NotMade(name.to_owned()));
@@ -272,19 +355,13 @@ impl Launcher {
 
     /// Releases the claims that wait for this trial: another one of its pool and class may begin, or none is needed.
     pub(super) fn go_on(&mut self, trial: &PoolAndClass, ctx: &mut Context<Self>) {
-        let those: Vec<_> = self
-            .waiting
-            .iter()
-            .filter(|(_, held)| held.trial.as_ref() == Some(trial))
-            .map(|(name, _)| name.clone())
-            .collect();
-        self.release(those, ctx);
+        self.release(|held| held.trial.as_ref() == Some(trial), ctx);
     }
 
-    /// Releases these orders from their wait.
-    pub(super) fn release(&mut self, those: Vec<String>, ctx: &mut Context<Self>) {
-        for name in those {
-            if let Some(held) = self.waiting.get(&name) {
+    /// Releases the orders that are meant from their wait.
+    pub(super) fn release(&mut self, is_meant: impl Fn(&Held) -> bool, ctx: &mut Context<Self>) {
+        for name in self.held(is_meant) {
+            if let Some(held) = self.known.get(&Key::claim(&name)).and_then(|own| own.held.as_ref()) {
                 ctx.cancel_future(held.alarm);
             }
             self.let_go(&name, ctx);
@@ -297,24 +374,18 @@ impl Launcher {
         self.creations.give_up(name);
         let made =
             |claim: &Arc<NodeClaim>| !lifecycle::is_deleting(claim) && claim.annotations().get(LAUNCH_TOKEN).is_none();
-        if let Some(made) = self.observed.get(name).filter(|claim| made(claim)) {
-            self.late.insert(name.to_owned(), made.clone());
+        let own = self.known.open(&Key::claim(name));
+        if let Some(made) = own.observed.clone().filter(made) {
+            own.late = Some(made);
         }
-        let (begun, planned): (VecDeque<_>, VecDeque<_>) =
-            std::mem::take(&mut self.queue).into_iter().partition(Queued::is_there);
-        self.queue = begun;
-        for one in planned {
-            let name = one.order.claim.name_any();
-            self.busy.remove(&name);
-            self.env.post(&self.links.cluster, Wrote::NotMade(name));
-        }
+        self.give_up_orders(|one| !one.is_there(), false);
     }
 
     /// Ends the work on claims of this name, and takes back one that came late meanwhile.
     pub(super) fn free(&mut self, name: &str, ctx: &mut Context<Self>) {
-        self.busy.remove(name);
-        self.observed.remove(name);
-        if let Some(late) = self.late.remove(name) {
+        let late = self.known.get_mut(&Key::claim(name)).and_then(|own| own.late.take());
+        self.leave(name);
+        if let Some(late) = late {
             self.take_back(name, late, ctx);
         }
     }

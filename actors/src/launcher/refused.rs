@@ -7,28 +7,45 @@
 //! 3. When the pause is over the pool opens, packing is asked, and one order is tried. The others wait (`AfterOthers`).
 //! 4. Where it fails, the next pause is longer. Where it is launched, the pods of those that wait are packed anew at once.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_core::launch_backoff::{BackoffCause, Demand, LaunchOutcome, LaunchVerdict};
-use kube::ResourceExt;
+use dovetail_core::launch_backoff::{BackoffCause, ClosedPool, Demand, LaunchBackoff, LaunchOutcome, LaunchTurn};
 
-use super::{Held, Launcher, Queued, REPEAT_INTERVAL};
+use super::queue::Queued;
+use super::record::Held;
+use super::{Launcher, REPEAT_INTERVAL};
 use crate::launcher::facts::pool_of;
-use crate::messages::{ClaimSoldOut, ClosedPools, LaunchFails, PackNow, TraceContext, Wrote};
+use crate::messages::{ClosedPools, LaunchFails, PackNow, TraceContext};
 use crate::telemetry::log_event::LogEvent;
 
 /// Orders that wait for others are looked at again after this long at the latest.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Refused demands, and the times at which they are tried again.
+pub(super) struct Refused {
+    pub backoff: LaunchBackoff,
+    /// Pools that packing was told to leave out.
+    closed: BTreeMap<String, ClosedPool>,
+    /// Wakes it when the first of them is tried again.
+    opening: Option<SpawnHandle>,
+    jitter: fastrand::Rng,
+}
+
+impl Refused {
+    pub fn new(jitter: fastrand::Rng) -> Self {
+        Self { backoff: LaunchBackoff::default(), closed: BTreeMap::new(), opening: None, jitter }
+    }
+}
+
 impl Handler<LaunchFails> for Launcher {
     type Result = ();
 
     fn handle(&mut self, fails: LaunchFails, ctx: &mut Self::Context) {
-        let (now, jitter) = (self.env.now(), self.jitter.f64());
-        let demand = self.refusals.demand(&fails.claim);
-        self.refusals.fails(&fails.claim, BackoffCause::Call(fails.reason), &fails.words, now, jitter);
+        let (now, jitter) = (self.env.now(), self.refused.jitter.f64());
+        let demand = self.refused.backoff.demand(&fails.claim);
+        self.refused.backoff.fails(&fails.claim, BackoffCause::Call(fails.reason), &fails.words, now, jitter);
         if let Some(demand) = demand {
             self.give_back(|other| other.pool == demand.pool, false);
             self.env.post(&self.links.packer, PackNow::after(self.env.term, fails.trace));
@@ -42,67 +59,46 @@ impl Launcher {
     /// was known to be needed of late and whose launch is not likely to be refused.
     pub(super) fn next(&mut self, ctx: &mut Context<Self>) -> Option<Queued> {
         let now = self.env.now();
-        let (mut chosen, mut waits, mut after_others) = (None, Vec::new(), false);
-        for (at, one) in self.queue.iter().enumerate() {
-            let may_begin = match one.is_there() {
-                true => self.begun || !self.limits.has_ceilings(),
-                false => self.begun && !one.is_stale(now),
-            };
-            if !may_begin {
-                continue;
-            }
-            let demand = one.order.demand.as_ref().filter(|_| !one.is_there());
-            match demand.map_or(LaunchVerdict::Go, |demand| self.refusals.ask(demand, now)) {
-                LaunchVerdict::Go => {
-                    let refusals = demand.map_or(0, |demand| self.refusals.refusals_of_shape(demand));
-                    if chosen.is_none_or(|(least, _)| refusals < least) {
-                        chosen = Some((refusals, at));
-                    }
-                    // The oldest that nothing speaks against: nobody further back is better.
-                    if refusals == 0 {
-                        break;
-                    }
-                }
-                LaunchVerdict::AfterOthers => after_others = true,
-                LaunchVerdict::Wait { until, cause } => waits.push((at, until, cause)),
-            }
-        }
-        if after_others && self.waking.is_none() {
-            self.waking = Some(ctx.run_later(CHECK_INTERVAL, |launcher, ctx| {
-                launcher.waking = None;
+        let may_begin = |one: &Queued| match one.is_there() {
+            true => self.queue.begun || !self.limits.has_ceilings(),
+            false => self.queue.begun && !one.is_stale(now),
+        };
+        let orders = self.queue.orders.iter().enumerate().filter(|(_, one)| may_begin(one));
+        let LaunchTurn { next, held, after_others } =
+            self.refused.backoff.turn(orders.map(|(at, one)| (at, one.demand())), now);
+        if after_others && self.queue.waking.is_none() {
+            self.queue.waking = Some(ctx.run_later(CHECK_INTERVAL, |launcher, ctx| {
+                launcher.queue.waking = None;
                 launcher.run(ctx);
             }));
         }
-        let chosen = chosen.and_then(|(_, at)| self.queue.remove(at).map(|one| (at, one)));
+        let chosen = next.and_then(|at| self.queue.orders.remove(at).map(|one| (at, one)));
         // From the back, so that the places of those in front stay as they are.
-        for (at, until, cause) in waits.into_iter().rev() {
+        for (at, until, cause) in held.into_iter().rev() {
             // Those behind the chosen one have moved up.
             let at = if chosen.as_ref().is_some_and(|(gone, _)| *gone < at) { at - 1 } else { at };
-            if let Some(one) = self.queue.remove(at) {
+            if let Some(one) = self.queue.orders.remove(at) {
                 self.hold_back(one, until, cause, ctx);
             }
         }
         let (_, one) = chosen?;
-        if let Some(demand) = one.order.demand.as_ref().filter(|_| !one.is_there()) {
-            self.refusals.begin(&one.order.claim.name_any(), demand, now);
+        if let Some(demand) = one.demand() {
+            self.refused.backoff.begin(&one.name(), demand, now);
             self.close_pools(ctx);
         }
         Some(one)
     }
 
-    /// The order waits, its pods with it.
+    /// The order waits for a pool or demand that is refused to be tried again, its pods with it.
     fn hold_back(&mut self, one: Queued, until: Duration, cause: BackoffCause, ctx: &mut Context<Self>) {
-        let (name, now) = (one.order.claim.name_any(), self.env.now());
-        self.held += 1;
         self.tell_held(&pool_of(&one.order.claim), cause, one.trace);
-        let pause = until.saturating_sub(now);
-        let own = name.clone();
-        let alarm = ctx.run_later(pause, move |launcher, ctx| launcher.let_go(&own, ctx));
-        self.waiting.insert(name, Held { trace: one.trace, trial: None, claim: None, demand: one.order.demand, alarm });
+        let name = one.name();
+        let alarm = self.let_go_in(&name, until.saturating_sub(self.env.now()), ctx);
+        self.keep_held(&name, Held { trace: one.trace, trial: None, claim: None, demand: one.order.demand, alarm });
     }
 
     fn tell_held(&mut self, node_pool: &str, cause: BackoffCause, trace: TraceContext) {
-        if !self.reported.is_due((node_pool.to_owned(), cause.name()), (), self.env.now(), REPEAT_INTERVAL) {
+        if !self.reports.lines.is_due((node_pool.to_owned(), cause.name()), (), self.env.now(), REPEAT_INTERVAL) {
             return;
         }
         let (node_pool, reason) = (node_pool.to_owned(), cause.name().to_owned());
@@ -112,12 +108,12 @@ impl Launcher {
 
     /// Applies the outcome of a launch to other claims.
     pub(super) fn learn(&mut self, name: &str, outcome: &LaunchOutcome, ctx: &mut Context<Self>) {
-        let (now, jitter) = (self.env.now(), self.jitter.f64());
-        let Some(demand) = self.refusals.ended(name, outcome, now, jitter) else { return };
+        let (now, jitter) = (self.env.now(), self.refused.jitter.f64());
+        let Some(demand) = self.refused.backoff.ended(name, outcome, now, jitter) else { return };
         match outcome {
             // Those that ask for as much or more, and nowhere else: others may still find something.
             LaunchOutcome::SoldOut => self.give_back(|other| demand.covers(other), true),
-            LaunchOutcome::Refused(..) if self.refusals.closed(now).contains_key(&demand.pool) => {
+            LaunchOutcome::Refused(..) if self.refused.backoff.closed(now).contains_key(&demand.pool) => {
                 self.give_back(|other| other.pool == demand.pool, false);
             }
             // The first refusal of this shape: the pool's other shapes may be fine.
@@ -125,10 +121,7 @@ impl Launcher {
                 self.give_back(|other| other.pool == demand.pool && other.shape == demand.shape, false);
             }
             LaunchOutcome::Launched => {
-                let freed = |held: &Held| held.demand.as_ref().is_some_and(|other| other.pool == demand.pool);
-                let freed: Vec<_> =
-                    self.waiting.iter().filter(|(_, held)| freed(held)).map(|(name, _)| name.clone()).collect();
-                self.release(freed, ctx);
+                self.release(|held| held.demand.as_ref().is_some_and(|other| other.pool == demand.pool), ctx);
             }
             LaunchOutcome::Vanished | LaunchOutcome::Other => {}
         }
@@ -137,48 +130,37 @@ impl Launcher {
 
     /// A claim has been created: others of its pool may be.
     pub(super) fn was_created(&mut self, name: &str, ctx: &mut Context<Self>) {
-        if self.refusals.created(name, self.env.now()) {
+        if self.refused.backoff.created(name, self.env.now()) {
             self.close_pools(ctx);
             self.run(ctx);
         }
     }
 
-    /// Orders that have not begun are void: whoever asks again has them packed anew.
-    fn give_back(&mut self, which: impl Fn(&Demand) -> bool, sold_out: bool) {
-        let is_meant = |one: &Queued| !one.is_there() && one.order.demand.as_ref().is_some_and(&which);
-        let (meant, others): (VecDeque<_>, VecDeque<_>) =
-            std::mem::take(&mut self.queue).into_iter().partition(is_meant);
-        self.queue = others;
-        for name in meant.iter().map(|one| one.order.claim.name_any()) {
-            if sold_out {
-                self.env.post(&self.links.cluster, ClaimSoldOut { claim: name.clone() });
-            }
-            self.busy.remove(&name);
-            self.env.post(&self.links.cluster, Wrote::NotMade(name));
-        }
+    fn give_back(&mut self, is_meant: impl Fn(&Demand) -> bool, sold_out: bool) {
+        self.give_up_orders(|one| one.demand().is_some_and(&is_meant), sold_out);
     }
 
     /// Packing is told which pools it leaves out, and is asked again when that changes.
     fn close_pools(&mut self, ctx: &mut Context<Self>) {
         let now = self.env.now();
-        let closed = self.refusals.closed(now);
-        if closed == self.closed {
+        let closed = self.refused.backoff.closed(now);
+        if closed == self.refused.closed {
             return;
         }
         // Packing asks by itself when pools are closed, as their orders were given back. Nobody asks when one opens.
-        let opened = self.closed.keys().any(|pool| !closed.contains_key(pool));
+        let opened = self.refused.closed.keys().any(|pool| !closed.contains_key(pool));
         let next = closed.values().map(|one| one.until).min();
-        self.closed.clone_from(&closed);
+        self.refused.closed.clone_from(&closed);
         self.env.post(&self.links.cluster, ClosedPools { closed });
-        if let Some(alarm) = self.opening.take() {
+        if let Some(alarm) = self.refused.opening.take() {
             ctx.cancel_future(alarm);
         }
         if let Some(next) = next {
             let alarm = ctx.run_later(next.saturating_sub(now), |launcher, ctx| {
-                launcher.opening = None;
+                launcher.refused.opening = None;
                 launcher.close_pools(ctx);
             });
-            self.opening = Some(alarm);
+            self.refused.opening = Some(alarm);
         }
         if opened {
             let trace = TraceContext::root(&mut self.rng);

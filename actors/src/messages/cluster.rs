@@ -196,7 +196,7 @@ pub enum NodeUnused {
 }
 
 /// A pod has come to a node or gone from it, or a Node, a claim, a pool or a PodDisruptionBudget has changed. Fact, to
-/// `disruptor` and `static_pools`.
+/// `disruptor`, `static_pools` and `buffers`.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct ClusterChanged;

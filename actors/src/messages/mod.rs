@@ -5,6 +5,7 @@
 mod catalogue;
 mod cluster;
 mod events;
+mod held;
 mod instances;
 mod launch;
 mod ownership;
@@ -24,6 +25,7 @@ pub use cluster::{
     TellNotSynced, WatchFailed, WatchRuns, Wrote,
 };
 pub use events::{Record, reference};
+pub use held::{BufferState, BuffersState, HoldRoom, StaticPoolState, StaticPoolsState};
 pub use instances::InstancesSeen;
 pub use launch::{CameToNothing, ClosedPools, LaunchClaims, LaunchFails, LaunchOrder, NotRegistered};
 pub use ownership::{ClaimRefused, InstanceKnown, LookUp};
@@ -33,8 +35,8 @@ pub use removal::{ClaimRef, HoldClaims, Interrupted, MarkDeleting, Remove, Roll}
 pub use states::{
     ActorState, BatcherState, CatalogueState, ClusterWatcherState, ControlPlaneState, Counts, DisruptorState,
     InterruptionState, JanitorState, LauncherState, LeaderState, NodeClassState, Observe, OwnerState, PackerState,
-    PodWatcherState, RecorderState, RegistrarState, ReplicaState, StaticPoolState, StaticPoolsState, TerminatorState,
-    TranslatorState, UnclaimedInstances, UnreadableObject, WatchFailing, WebhookState,
+    PodWatcherState, RecorderState, RegistrarState, ReplicaState, TerminatorState, TranslatorState, UnclaimedInstances,
+    UnreadableObject, WatchFailing, WebhookState,
 };
 pub use trace::TraceContext;
 

@@ -7,6 +7,7 @@ use actix::Message;
 use serde::Serialize;
 
 use super::Term;
+use super::held::{BuffersState, StaticPoolsState};
 
 /// Asks an actor for its state.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +74,7 @@ states! {
     webhook: Webhook(WebhookState),
     translator: Translator(TranslatorState),
     static_pools: StaticPools(StaticPoolsState),
+    buffers: Buffers(BuffersState),
 }
 
 /// State of `control_plane`.
@@ -319,28 +321,6 @@ pub struct DisruptorState {
     pub queued: usize,
     /// Commands of consolidation that run.
     pub commands: usize,
-}
-
-/// State of `static_pools`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct StaticPoolsState {
-    pub looks: u64,
-    pub pools: BTreeMap<String, StaticPoolState>,
-}
-
-/// State of a static pool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct StaticPoolState {
-    /// `spec.replicas`.
-    pub desired: usize,
-    /// Nodes that are ready for pods and stay.
-    pub ready: usize,
-    /// Claims whose nodes are not ready yet.
-    pub launching: usize,
-    /// Claims that go, or stay until their successors stand.
-    pub deleting: usize,
-    /// Reason of the condition ReplicasReady, with its message.
-    pub says: String,
 }
 
 /// State of `janitor`.

@@ -7,8 +7,6 @@
 //!
 //! At the mailbox's bound: one call at a time; who is asked for meanwhile is in the next.
 
-pub(crate) mod owned;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +14,15 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::{CloudError, CloudInstances, FoundInstances};
-use dovetail_core::ownership::{NotOwned, OwnershipMarks};
+use dovetail_core::ownership::{Instances, NotOwned, OwnershipMarks, OwnershipVerdict, instance_of};
 use dovetail_core::pause::DoublingPause;
 use kube::ResourceExt;
 
 use crate::context::backoff::Backoff;
+use crate::context::book::{Book, Key, Latest};
 use crate::context::env::Env;
 use crate::links::{ToClusterWatcher, ToRecorder};
 use crate::messages::{ClaimChanged, ClaimGone, ClaimRefused, InstanceKnown, LookUp, Observe, OwnerState, Record};
-use crate::owner::owned::{Instances, OwnershipVerdict, instance_of};
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
@@ -56,18 +54,20 @@ pub struct OwnerLinks {
 pub struct Owner {
     env: Env,
     links: OwnerLinks,
-    claims: BTreeMap<String, Arc<NodeClaim>>,
+    known: Book<Refusal>,
     instances: Instances,
     /// Instances that EC2 is to be asked of, by id: when, and how often it has been.
     wanted: BTreeMap<String, (Duration, u32)>,
-    /// Claims that are refused, by name, and what was said of it.
-    refused: BTreeMap<String, (String, NotOwned)>,
     asking: bool,
     scheduled: bool,
     /// The earliest time of the next call to EC2. Monotonic.
     next_call: Duration,
     backoff: Backoff,
 }
+
+/// Last report about a claim's instance that is not the claim's: the instance's id, and the reason.
+#[derive(Default)]
+struct Refusal(Option<(String, NotOwned)>);
 
 impl Owner {
     /// At the start of a term.
@@ -77,10 +77,9 @@ impl Owner {
         Self {
             env,
             links,
-            claims: BTreeMap::new(),
+            known: Book::default(),
             instances: Instances::default(),
             wanted: BTreeMap::new(),
-            refused: BTreeMap::new(),
             asking: false,
             scheduled: false,
             next_call: Duration::ZERO,
@@ -100,7 +99,10 @@ impl Handler<ClaimChanged> for Owner {
         let name = claim.name_any();
         let named_anew = instance_of(&claim).is_some_and(|id| !self.instances.is_named(id));
         self.instances.note(&claim);
-        self.claims.insert(name.clone(), claim.clone());
+        // The report about a name stands until another is made: others know a claim by its name.
+        let said = self.known.get_mut(&Key::claim(&name)).and_then(|own| own.0.take());
+        self.known.note(Latest::Claim(claim.clone()));
+        self.known.open(&Key::claim(&name)).0 = said;
         if let Some(id) = instance_of(&claim) {
             match self.instances.marks(id) {
                 None => self.look_up(id, ctx),
@@ -120,9 +122,9 @@ impl Handler<ClaimGone> for Owner {
     type Result = ();
 
     fn handle(&mut self, gone: ClaimGone, _: &mut Self::Context) {
-        let Some(claim) = self.claims.remove(&gone.name) else { return };
+        let Some(claim) = self.known.claim(&gone.name).cloned() else { return };
         self.instances.forget(&claim);
-        self.refused.remove(&gone.name);
+        self.known.gone(&Key::Claim(gone.name));
         if let Some(id) = instance_of(&claim).filter(|id| !self.instances.is_named(id)) {
             self.wanted.remove(id);
         }
@@ -151,8 +153,12 @@ impl Handler<Observe> for Owner {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        let refused = self.refused.iter().map(|(name, (_, why))| (name.clone(), why.reason())).collect();
-        MessageResult(OwnerState { claims: self.claims.len(), unknown: self.wanted.len(), refused }.into())
+        let why = |claim: &Arc<NodeClaim>| {
+            let (name, (_, why)) = (claim.name_any(), self.known.get(&Key::claim(&claim.name_any()))?.0.as_ref()?);
+            Some((name, why.reason()))
+        };
+        let (claims, refused) = (self.known.count().0, self.known.claims().filter_map(why).collect());
+        MessageResult(OwnerState { claims, unknown: self.wanted.len(), refused }.into())
     }
 }
 
@@ -252,7 +258,7 @@ impl Owner {
 
     /// Says what is known of an instance, and judges the claims that name it.
     fn say(&mut self, known: InstanceKnown) {
-        self.instances.learn(&known);
+        self.instances.learn(&known.id, known.marks.clone());
         self.links.listeners.iter().for_each(|to| self.env.post(to, known.clone()));
         self.instances.naming(&known.id).iter().for_each(|name| self.judge(name));
         if !self.instances.is_named(&known.id) && known.marks.as_ref().is_none_or(|marks| marks.maker.is_err()) {
@@ -261,17 +267,17 @@ impl Owner {
     }
 
     fn judge(&mut self, name: &str) {
-        let Some(claim) = self.claims.get(name).cloned() else { return };
+        let Some(claim) = self.known.claim(name).cloned() else { return };
         let (id, verdict) = (instance_of(&claim).unwrap_or_default().to_owned(), self.instances.verdict(&claim));
         let OwnershipVerdict::NotOurs(why) = verdict else {
-            if self.refused.remove(name).is_some() {
+            if self.known.open(&Key::claim(name)).0.take().is_some() {
                 let claim = name.to_owned();
                 self.env.post(&self.links.cluster, ClaimRefused { claim, refused: false });
             }
             return;
         };
         let said = (id.clone(), why.clone());
-        if self.refused.insert(name.to_owned(), said.clone()) == Some(said) {
+        if self.known.open(&Key::claim(name)).0.replace(said.clone()) == Some(said) {
             return;
         }
         self.env.post(&self.links.cluster, ClaimRefused { claim: name.to_owned(), refused: true });

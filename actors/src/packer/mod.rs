@@ -6,6 +6,7 @@
 //!
 //! At the mailbox's bound: requests merge, so that at most one waits however many come.
 
+mod committed;
 mod packing;
 mod report;
 mod request;
@@ -32,6 +33,7 @@ use crate::messages::{
     Batch, InstanceTypesFor, LaunchClaims, Observe, PackNow, PackerState, PlanClaims, Planned, TakeObserved,
     TraceContext, WorldChanged,
 };
+use crate::packer::committed::Account;
 use crate::packer::packing::{LeftOutPods, PackerFailures, are_left_over};
 use crate::telemetry::log_event::LogEvent;
 use request::Request;
@@ -106,6 +108,8 @@ struct Solved {
     /// Pods that were left out from the start.
     held: LeftOutPods,
     solving: traces::SolveTimes,
+    /// The reason that commitments did not count, if they did not.
+    mistrust: Option<String>,
 }
 
 impl Packer {
@@ -236,6 +240,7 @@ impl Packer {
             policy: self.env.settings.policy,
             daemon_share: self.env.settings.daemon_share,
             default_spread: self.env.settings.default_spread.clone(),
+            commitments: self.env.settings.commitments.declared(),
             only: Some(self.handled.clone()),
             ..PlanningInput::default()
         };
@@ -255,7 +260,7 @@ impl Packer {
     }
 
     fn act_on(&mut self, solved: Solved, mut request: Request, asked: Timestamp) {
-        let Solved { snapshot, mut planning, mut packing, failed, held, solving } = solved;
+        let Solved { snapshot, mut planning, mut packing, failed, held, solving, mistrust } = solved;
         let waiting = |uid: &String| snapshot.pods.get(uid).is_some_and(|entry| entry.provisionable || entry.unmarked);
         self.handled.retain(|uid| self.since.contains(uid) || waiting(uid));
         self.deleting = !snapshot.deleting.is_empty();
@@ -276,6 +281,7 @@ impl Packer {
         self.tell_relaxed(&planning, &request);
         self.tell_refused_places(&planning, &request);
         self.tell_daemons(&planning.problem, &packing, request.trace);
+        self.tell_mistrust(mistrust, request.trace);
         self.failures.took(&planning.problem, &held, &failed, request.trace);
         self.packings += 1;
         let span = self.env.span(request.trace, "pack", &format!("{asked}/{}", self.packings)).since(asked);
@@ -338,7 +344,7 @@ async fn compute(
             let (planning, packing, now) = (Planning::default(), Packing::default(), input.now.wall);
             let failed = Isolated::default();
             let solving = traces::SolveTimes { asked: now, answered: now };
-            return Some(Solved { snapshot, planning, packing, failed, held, solving });
+            return Some(Solved { snapshot, planning, packing, failed, held, solving, mistrust: None });
         }
         let query = InstanceTypesFor { last_resort: are_left_over(&to_pack, &left_over), classes };
         let Some(types) = links.catalogue.send(query).await.ok()? else {
@@ -353,18 +359,20 @@ async fn compute(
             tokio::time::sleep(SETTLING_TIME).await;
             continue;
         }
-        let problem = std::mem::take(&mut planning.problem);
+        let mut problem = std::mem::take(&mut planning.problem);
+        let account = Account::open(&snapshot, &input);
         let asked = env.wall();
         let mut failed = if problem.pods.is_empty() {
             Isolated::default()
         } else {
             let (price_per_node, max_option_price) = (env.settings.price_per_node, env.settings.max_option_price);
             let options = Options { price_per_node, max_option_price, ..Options::default() };
-            packing::pack(solver, problem.clone(), options, &held).await
+            committed::pack(solver, &mut problem, options, &held, account.as_ref()).await
         };
         planning.problem = problem;
         let packing = std::mem::take(&mut failed.packing);
         let solving = traces::SolveTimes { asked, answered: env.wall() };
-        return Some(Solved { snapshot, planning, packing, failed, held, solving });
+        let mistrust = account.and_then(|account| account.mistrust);
+        return Some(Solved { snapshot, planning, packing, failed, held, solving, mistrust });
     }
 }

@@ -112,6 +112,14 @@ impl Packer {
         }
     }
 
+    /// Reports that commitments do not count, ever more seldom as long as it is so.
+    pub(super) fn tell_mistrust(&mut self, why: Option<String>, trace: TraceContext) {
+        let Some(why) = why else { return };
+        if self.repeats.are_reported(["commitments do not count".to_owned()], self.env.now()) {
+            self.env.emit_in(LogEvent::CommitmentsNotCounted { why }, trace);
+        }
+    }
+
     /// Tells of the DaemonSets that do not count: ever more seldom as long as it is so.
     pub(super) fn tell_daemons(&mut self, problem: &Problem, packing: &Packing, trace: TraceContext) {
         for one in &packing.daemons_not_counted {

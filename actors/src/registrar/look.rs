@@ -8,6 +8,7 @@ use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::{Unreadable, WatchedKind};
 use dovetail_core::lifecycle::nodeless::NodelessVerdict;
 use dovetail_core::lifecycle::{self, ClaimStage, LifecycleStep, Timeout};
+use dovetail_core::ownership::OwnershipVerdict;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
@@ -16,7 +17,6 @@ use crate::context::book::{Key, provider_id_of, provider_id_of_node};
 use crate::kube::calls::CallError;
 use crate::kube::nodes::Nodes;
 use crate::messages::{TakeSnapshot, Wrote};
-use crate::owner::owned::{self};
 use crate::telemetry::log_event::LogEvent;
 
 impl Registrar {
@@ -37,9 +37,9 @@ impl Registrar {
         let nodeless = self.nodeless_for(&claim, nodes.is_empty());
         // Nothing is written on a Node whose instance is not known to be the claim's.
         let verdict = self.instances.verdict(&claim);
-        if !nodes.is_empty() && verdict != owned::OwnershipVerdict::Ours {
+        if !nodes.is_empty() && verdict != OwnershipVerdict::Ours {
             // Before EC2 has been heard it may well be, and register however late nobody was there to see it.
-            let heard = verdict != owned::OwnershipVerdict::Unknown;
+            let heard = verdict != OwnershipVerdict::Unknown;
             if let Some(timeout) = self.expired(&claim, nodeless).filter(|_| heard) {
                 self.give_up(&claim, timeout, ctx);
             }

@@ -19,6 +19,7 @@ use dovetail_core::cluster_state::{NominationTarget, is_older};
 use dovetail_core::lifecycle::nodeless::Nodeless;
 use dovetail_core::lifecycle::pace::WritePace;
 use dovetail_core::lifecycle::{self, ClaimStage};
+use dovetail_core::ownership::{Instances, OwnershipVerdict};
 use k8s_openapi::api::core::v1::Node;
 use kube::{Resource, ResourceExt};
 
@@ -29,7 +30,6 @@ use crate::context::env::Env;
 use crate::kube::calls::Calls;
 use crate::links::{ToClusterWatcher, ToLauncher, ToPacker, ToRecorder};
 use crate::messages::{ClaimChanged, ClaimGone, Counts, InstanceKnown, NodeChanged, NodeGone, Observe, RegistrarState};
-use crate::owner::owned::{Instances, OwnershipVerdict};
 use binder::Binder;
 use tags::AfterRegistration;
 
@@ -176,7 +176,7 @@ impl Handler<InstanceKnown> for Registrar {
     type Result = ();
 
     fn handle(&mut self, known: InstanceKnown, ctx: &mut Self::Context) {
-        if !self.instances.learn(&known) {
+        if !self.instances.learn(&known.id, known.marks.clone()) {
             return;
         }
         for name in self.instances.naming(&known.id) {

@@ -16,6 +16,7 @@ use dovetail_cloud::cloud::instance_id;
 use dovetail_cloud::{CloudError, Instance};
 use dovetail_core::lifecycle::tagging::{self, is_initialized, is_reserved, is_untagged, missing_tags, relabel};
 use dovetail_core::lifecycle::{self, ClaimStage};
+use dovetail_core::ownership::OwnershipVerdict;
 use futures::{FutureExt, StreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
@@ -28,7 +29,6 @@ use crate::kube::calls::CallError;
 use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
 use crate::messages::Wrote;
-use crate::owner::owned::OwnershipVerdict;
 use crate::telemetry::log_event::LogEvent;
 
 /// Number of instances tagged at once.

@@ -8,6 +8,7 @@ use dovetail_api::names::{conditions, labels};
 use dovetail_api::v1::{NodeClaim, condition};
 use dovetail_core::lifecycle::claim::from_quantities;
 use dovetail_core::lifecycle::{ClaimStage, Timeout, Writes};
+use dovetail_core::ownership::OwnershipVerdict;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
@@ -21,7 +22,6 @@ use crate::kube::calls::CallError;
 use crate::kube::claims::NodeClaimApi;
 use crate::launcher::facts::pool_of;
 use crate::messages::{NotRegistered, PackNow, Record, TraceContext, Wrote};
-use crate::owner::owned::{self};
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
@@ -225,7 +225,7 @@ impl Registrar {
         self.env.emit_in(LogEvent::GaveUp { node_claim, reason }, traces::of_packing(claim));
         // A claim that names an instance of somebody else says nothing of its pool's nodes.
         if matches!(timeout, Timeout::RegistrationTimeout | Timeout::InitializationTimeout)
-            && !matches!(self.instances.verdict(claim), owned::OwnershipVerdict::NotOurs(_))
+            && !matches!(self.instances.verdict(claim), OwnershipVerdict::NotOurs(_))
         {
             self.env.post(&self.links.launcher, NotRegistered { claim: claim.clone() });
         }

@@ -8,9 +8,10 @@ use super::parse::gates;
 use super::table::{TABLE, Topic};
 
 /// Gates of `FEATURE_GATES` that are known and do nothing yet.
-const GATES_TO_COME: [&str; 2] = ["CapacityBuffer", "NodeOverlay"];
+const GATES_TO_COME: [&str; 1] = ["NodeOverlay"];
 /// Gates that have an effect.
-const GATES_THERE: [&str; 9] = [
+const GATES_THERE: [&str; 10] = [
+    known_gates::CAPACITY_BUFFER,
     known_gates::DRIFT,
     known_gates::MANY_TO_MANY,
     known_gates::NODE_REPAIR,

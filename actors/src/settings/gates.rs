@@ -12,6 +12,8 @@ pub(super) const RESERVED_CAPACITY: &str = "ReservedCapacity";
 pub(super) const NODE_REPAIR: &str = "NodeRepair";
 /// The gate of static pools.
 pub(super) const STATIC_CAPACITY: &str = "StaticCapacity";
+/// The gate of capacity buffers.
+pub(super) const CAPACITY_BUFFER: &str = "CapacityBuffer";
 /// The gates by which a node of a static pool at its limit goes before its successor.
 pub(super) const TERMINATE_FIRST_DRIFT: &str = "TerminateFirstDrift";
 pub(super) const TERMINATE_FIRST_REPAIR: &str = "TerminateFirstRepair";
@@ -40,6 +42,11 @@ impl Settings {
     /// True if static pools are held.
     pub fn static_capacity(&self) -> bool {
         self.gates.contains(STATIC_CAPACITY)
+    }
+
+    /// True if the room of capacity buffers is held.
+    pub fn capacity_buffers(&self) -> bool {
+        self.gates.contains(CAPACITY_BUFFER)
     }
 
     /// True if a drifted node of a static pool at its limit goes before its successor.

@@ -1,5 +1,6 @@
 //! Settings by the names that Karpenter gives them (core spec 6, aws spec 9), and the few of our own.
 
+mod commitments;
 mod disruption;
 mod effects;
 mod gates;
@@ -24,6 +25,7 @@ use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Serialize;
 use thiserror::Error;
 
+pub use commitments::{CommitmentSettings, read_commitments};
 pub use disruption::{Churn, Rebalance};
 pub use effects::{feature_gates, without_effect};
 pub use groups::{KubeAccess, LogFormat, LogSettings, ScaleSettings, WebhookSettings};
@@ -118,6 +120,8 @@ pub struct Settings {
     /// `CONSOLIDATION_LEAST_AGE`, `CONSOLIDATION_LEAST_SAVING`, `CONSOLIDATION_PAYBACK`,
     /// `CONSOLIDATION_PRICE_MOVES`, `CONSOLIDATION_REST`, `LEGACY_NODE_REPAIR`.
     pub churn: Churn,
+    /// `COMMITMENTS`, `COMMITMENTS_SHARE`.
+    pub commitments: CommitmentSettings,
     /// `MOVES_ROLLOUT`: whether a Deployment that asks for it is restarted where its pods cannot be evicted.
     pub moves_rollout: bool,
     /// `DISABLE_DRY_RUN`.
@@ -218,6 +222,7 @@ impl Default for Settings {
             moves_rollout: false,
             disable_dry_run: false,
             open_reservations: false,
+            commitments: CommitmentSettings::default(),
             isolated_vpc: false,
             default_instance_profile: String::new(),
             eks_control_plane: false,

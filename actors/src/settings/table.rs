@@ -2,6 +2,7 @@
 //! docs/settings.md are made from this table.
 
 use super::Settings;
+use super::commitments::read_commitments;
 use super::disruption::{factor, part, rebalance, time_from_zero};
 use super::parse::{
     ValueRefusal, above_zero, address, adopt_as, boolean, ca_bundle, delay, duration, ec2_limits, filled, from_zero,
@@ -128,13 +129,17 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.ami_refresh = minute_at_least(text)?)),
     row(Aws, "AWS_REGION", "REGION", "", "The region; without it, the region of the profile or of the instance",
         |own, text| Ok(own.aws_region = filled(text)?)),
+    row(Aws, "COMMITMENTS", "YAML", "", "Savings Plans and Reserved Instances that are paid for (docs/commitments.md): launches and consolidation are weighed by the bill of all nodes. Empty: none count",
+        |own, text| Ok(own.commitments.written = read_commitments(text)?)),
+    row(Aws, "COMMITMENTS_SHARE", "FRACTION", "1", "The part of each commitment that is this cluster's, where the commitment does not say: others of the account use the rest",
+        |own, text| Ok(own.commitments.share = part(text)?)),
     row(Aws, "DEFAULT_INSTANCE_PROFILE", "NAME", "", "The nodes' instance profile where a Provisioner or AWSNodeTemplate names none; without it, Dovetail makes a profile of the role KarpenterNodeRole-CLUSTER_NAME",
         |own, text| Ok(own.default_instance_profile = filled(text)?)),
     row(Aws, "DISABLE_DRY_RUN", BOOL, "false", "true: do not check node classes by dry runs of launches. A missing permission then shows at the first launch",
         |own, text| Ok(own.disable_dry_run = boolean(text)?)),
     row(Aws, "EC2_LIMITS", "NAME=SIZE/RATE,…", "", "EC2's token buckets that are larger in this account than AWS publishes, such as InstancesLaunched=5000/20: what a bucket holds, and what comes back a second. Names: Describe, Mutate, RunInstances, TerminateInstances, Tags, InstancesLaunched, InstancesTerminated",
         |own, text| Ok(own.scale.ec2_limits = ec2_limits(text)?)),
-    row(Aws, "FEATURE_GATES", "NAME=BOOL,…", "Drift=true,ReservedCapacity=true", "Karpenter's feature gates. Drift: replace nodes that are no longer what their NodePool and EC2NodeClass ask for. ReservedCapacity: use capacity reservations where node classes select them, and only there. NodeRepair: replace nodes that are unhealthy for too long. RebootForRepair: with NodeRepair, reboot them first where that may mend them. SpotToSpotConsolidation: replace spot nodes by cheaper spot nodes. ManyToManyConsolidation (Dovetail's own): replace nodes by several new ones. StaticCapacity: hold the nodes of NodePools with replicas. TerminateFirstDrift, TerminateFirstRepair: let a node of such a pool at its limit go before its successor. NodeOverlay and CapacityBuffer are not implemented; run reports these and unknown names at the start",
+    row(Aws, "FEATURE_GATES", "NAME=BOOL,…", "Drift=true,ReservedCapacity=true", "Karpenter's feature gates. Drift: replace nodes that are no longer what their NodePool and EC2NodeClass ask for. ReservedCapacity: use capacity reservations where node classes select them, and only there. NodeRepair: replace nodes that are unhealthy for too long. RebootForRepair: with NodeRepair, reboot them first where that may mend them. SpotToSpotConsolidation: replace spot nodes by cheaper spot nodes. ManyToManyConsolidation (Dovetail's own): replace nodes by several new ones. StaticCapacity: hold the nodes of NodePools with replicas. TerminateFirstDrift, TerminateFirstRepair: let a node of such a pool at its limit go before its successor. CapacityBuffer: hold the room of CapacityBuffers. NodeOverlay is not implemented; run reports these and unknown names at the start",
         |own, text| Ok(own.set_gates(gates(text)?))),
     row(Aws, "INTERRUPTION", "WAY", "replace", "replace: new places for an interrupted node's pods come first; evict: the node is drained at once, Karpenter's way",
         |own, text| Ok(own.interruption = interruptions(text)?)),

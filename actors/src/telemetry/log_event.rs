@@ -93,6 +93,8 @@ log_events! {
     PackedByFewestNodes "packed_by_fewest_nodes" Error { pods: usize, error: String } => format!("packed {pods} pod(s) by fewest-nodes, as by cost {error}");
     /// A DaemonSet does not count on most instance types, as it would take too much of them.
     DaemonSetNotCounted "daemonset_not_counted" Warn { name: String, why: String } => why.clone();
+    /// Savings Plans and Reserved Instances do not count, as the price of a node that may use them is not known.
+    CommitmentsNotCounted "commitments_not_counted" Warn { why: String } => why.clone();
     /// Only some of a pod's soft scheduling terms count.
     SoftTermsIgnored "soft_terms_ignored" Info { pod: String, terms: usize, counted: usize } => format!("only the {counted} heaviest of the {terms} soft scheduling terms of pod {pod} count");
     /// A packing has been computed.
@@ -326,6 +328,16 @@ log_events! {
     /// Claims of a static pool go, as it has more than `spec.replicas`.
     ReplicasRemoved "replicas_removed" Info { node_pool: String, nodes: usize, node_claims: Names } =>
         format!("deprovisioning {nodes} nodeclaim(s) to satisfy the replica count of nodepool {node_pool}: {node_claims}");
+    /// Nodes are launched for the room of a capacity buffer.
+    BufferLaunched "buffer_launched" Info { buffer: String, nodes: usize, node_claims: Names } =>
+        format!("provisioning {nodes} nodeclaim(s) for the room of capacitybuffer {buffer}: {node_claims}");
+    /// A capacity buffer cannot be held, or lacks room that is not on its way.
+    BufferShort "buffer_short" Warn { buffer: String, why: String } => format!("capacitybuffer {buffer} lacks room: {why}");
+    /// A capacity buffer has all its room.
+    BufferHeld "buffer_held" Info { buffer: String, why: String } => format!("capacitybuffer {buffer}: {why}");
+    /// The API server does not serve CapacityBuffers.
+    BuffersNotServed "buffers_not_served" Warn {} =>
+        "the API server serves no CapacityBuffers of autoscaling.x-k8s.io: install their CRD, or close the feature gate CapacityBuffer".to_owned();
     /// A static pool lacks nodes that are not on their way.
     ReplicasMissing "replicas_missing" Warn { node_pool: String, why: String } => format!("nodepool {node_pool} lacks nodes: {why}");
     /// A static pool has all its nodes.

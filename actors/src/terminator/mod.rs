@@ -37,6 +37,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_cloud::CloudInstances;
+use dovetail_core::ownership::Instances;
 use dovetail_core::termination::{Patience, RemovalPhase, instance::Handle, instance::handle};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
@@ -50,7 +51,6 @@ use crate::links::{ToCatalogue, ToClusterWatcher, ToOwner, ToRecorder};
 use crate::messages::{
     ClaimChanged, ClaimGone, Counts, NodeChanged, NodeGone, Observe, Remove, TerminatorState, TraceContext,
 };
-use crate::owner::owned::Instances;
 use crate::reading::LenientApi;
 use crate::reading::report::Reports;
 use crate::telemetry::log_event::LogEvent;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::Instance;
-use dovetail_core::ownership::OwnershipMarks;
+use dovetail_core::ownership::{OwnershipMarks, instance_of};
 use dovetail_core::termination::claim::is_drained_first;
 use k8s_openapi::api::core::v1::Node;
 
@@ -21,7 +21,6 @@ use crate::kube::calls::CallError;
 use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
 use crate::messages::Wrote;
-use crate::owner::owned::instance_of;
 
 /// Returns the instances that no tag gives to a claim, and that more than one claim names now. Returns all of the untagged ones
 /// if the API server does not answer in time. No call is made without untagged ones. A claim that cannot be read names nothing.

@@ -7,7 +7,7 @@ use actix::prelude::*;
 use dovetail_api::names::TERMINATION_FINALIZER;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::lifecycle::initialization::is_ready;
-use dovetail_core::ownership::NotOwned;
+use dovetail_core::ownership::{NotOwned, OwnershipVerdict, instance_of};
 use dovetail_core::termination::RemovalPhase;
 use dovetail_core::termination::guard::{self, InstanceTags, MayDrain, MayEnd};
 use k8s_openapi::api::core::v1::Node;
@@ -18,7 +18,6 @@ use super::steps::StepEnv;
 use super::{Key, Terminator};
 use crate::context::book::provider_id_of_node;
 use crate::messages::{InstanceKnown, LookUp, Record};
-use crate::owner::owned::{OwnershipVerdict, instance_of};
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
@@ -26,7 +25,7 @@ impl Handler<InstanceKnown> for Terminator {
     type Result = ();
 
     fn handle(&mut self, known: InstanceKnown, ctx: &mut Self::Context) {
-        if !self.instances.learn(&known) {
+        if !self.instances.learn(&known.id, known.marks.clone()) {
             return;
         }
         for name in self.instances.naming(&known.id) {

@@ -22,7 +22,8 @@ impl Warm {
 impl Leading {
     /// Actors that answer [`Observe`], by name.
     pub fn observed(&self) -> Vec<(&'static str, Recipient<Observe>)> {
-        let of_gates = self.static_pools.clone().map(|actor| ("static_pools", actor.recipient()));
+        let static_pools = self.static_pools.clone().map(|actor| ("static_pools", actor.recipient()));
+        let buffers = self.buffers.clone().map(|actor| ("buffers", actor.recipient()));
         let always = vec![
             ("batcher", self.batcher.clone().recipient()),
             ("packer", self.packer.clone().recipient()),
@@ -36,6 +37,6 @@ impl Leading {
             ("owner", self.owner.clone().recipient()),
             ("translator", self.translator.clone().recipient()),
         ];
-        always.into_iter().chain(of_gates).collect()
+        always.into_iter().chain(static_pools).chain(buffers).collect()
     }
 }

@@ -142,6 +142,15 @@ pub(crate) fn subtract_reserved(types: &mut [Arc<InstanceType>], taken: &BTreeMa
     }
 }
 
+/// Beginning of the ids by which offerings that stand for a commitment are told from those of capacity reservations.
+pub(crate) const COMMITMENT_MARK: &str = "commitment:";
+
+/// True for the id of an offering that stands for a commitment ([`crate::commitments`]).
+#[must_use]
+pub fn is_marked(id: &str) -> bool {
+    id.starts_with(COMMITMENT_MARK)
+}
+
 /// An instance type as the workload file has it, which may repeat values that follow from others.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -4,8 +4,8 @@
 //! - From pods to nodes: [`window`] batches, [`problem`] is what is to be packed, [`pack`] packs it, by the
 //!   algebra of [`requirements`] and [`resources`].
 //! - A NodeClaim's life: [`lifecycle`]; whether it may be launched: [`launch_limits`], [`launch_backoff`]; whose its instance
-//!   is: [`ownership`].
-//! - Nodes whether or not pods wait: [`static_pools`].
+//!   is: [`ownership`]; when the pods that it is for are bound: [`binding`].
+//! - Nodes whether or not pods wait: [`static_pools`]; room for pods that do not exist yet: [`buffers`].
 //! - Nodes that go: [`disruption`] by our own decision within [`budgets`], [`interruption`] by EC2's, [`collection`] of what
 //!   nobody owns, and [`termination`], by which every one of them goes.
 //! - Answers to an operator who asks why, from the same reasons: [`explain`].
@@ -14,10 +14,13 @@
 
 pub mod admission;
 pub mod adoption;
+pub mod binding;
 pub mod budgets;
+pub mod buffers;
 pub mod clock;
 pub mod cluster_state;
 pub mod collection;
+pub mod commitments;
 pub mod daemons;
 pub mod disruption;
 pub mod explain;

@@ -17,6 +17,7 @@
 //! Invariants: OWN-1 no tags, or some of them only, are never ours; OWN-2 an instance is at most one NodeClaim's; OWN-3 what
 //! is written on a NodeClaim, but for its name and uid, makes no instance its own that was not launched in a call for it.
 
+mod instances;
 pub mod token;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ use dovetail_api::names::provider::Provider;
 use dovetail_api::names::tags;
 use dovetail_api::v1::NodeClaim;
 
+pub use instances::{Instances, instance_of};
 use token::{LaunchPart, Place, attempt_of, is_at, is_shared, launch_token};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::cluster_state::{Planning, Snapshot};
+use crate::instance_type::is_marked;
 use crate::pack::{Packing, PlannedClaim, PoolReason, Reason, Rule};
 
 /// Multiple of the first plan's price from which a rise is reported.
@@ -101,6 +102,10 @@ impl FirstPrices {
         let problem = planning.problem.clone();
         let mut dear = Vec::new();
         packing.claims.retain(|claim| {
+            // Capacity that commitments cover has no price that another could be held against.
+            if claim.reservations().any(is_marked) {
+                return true;
+            }
             let uids: Vec<String> = claim.pods.iter().map(|pod| problem.pods[*pod].uid.clone()).collect();
             let Some(rise) = self.planned(&uids, claim.price) else { return true };
             let (held, message) = (rise.is_beyond(most_times), rise.sentence(most_times));

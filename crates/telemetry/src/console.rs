@@ -1,19 +1,14 @@
 //! The console: one self-contained page, and its data, from the view of a replica and from its log events.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod nodes;
+mod pools;
+mod waiting;
 
-use dovetail_actors::replica::ReplicaView;
-use dovetail_api::names::{annotations, labels};
-use dovetail_core::cluster_state::{ClaimEntry, NodeEntry, NominationTarget};
-use dovetail_core::interruption::InterruptionNotice;
-use dovetail_core::resources::{CPU, MEMORY, Resources};
 use serde_json::{Value, json};
 
 use super::state::{self, Latest};
 
 const PAGE: &str = include_str!("console.html");
-/// Most waiting pods that are named.
-const MOST_WAITING: usize = 200;
 
 /// The page with this title.
 pub fn page(title: &str) -> String {
@@ -46,15 +41,21 @@ pub struct LogLine {
     pub fields: Value,
 }
 
+/// Facts of the page that no replica knows.
+#[derive(Clone, Debug, Default)]
+pub struct PageFacts<'a> {
+    /// Name of the cluster.
+    pub cluster: &'a str,
+    /// A sentence on what the page is about.
+    pub about: &'a str,
+    /// Prefix of links to a trace's id; empty if there is no such page.
+    pub traces: &'a str,
+    /// State of the region, where the page may change it: in the sandbox alone.
+    pub ec2: Option<Value>,
+}
+
 /// The page's data, as JSON with every node on a line of its own: the page looks only at lines that it has not seen yet.
-/// `traces` is the prefix of links to a trace's id, empty if there is no such page.
-pub fn state(
-    latest: &Latest,
-    cluster: &str,
-    about: &str,
-    traces: &str,
-    log_event: impl Iterator<Item = LogLine>,
-) -> String {
+pub fn state(latest: &Latest, facts: &PageFacts<'_>, log_event: impl Iterator<Item = LogLine>) -> String {
     let (view, leader, actors) = latest.known();
     let log_event: Vec<Value> = log_event
         .map(|line| {
@@ -63,24 +64,27 @@ pub fn state(
         })
         .collect();
     let mut lines = Vec::new();
+    let cluster = &actors["cluster_watcher"];
     let mut all = json!({
-        "cluster": cluster, "about": about, "traces": traces, "leader": leader,
-        "term": actors["leader"]["term"], "unreadable": actors["cluster_watcher"]["unreadableObjects"],
-        "notListed": actors["cluster_watcher"]["notListed"], "watchesFailing": actors["cluster_watcher"]["watchesFailing"], "actors": pipeline(&actors), "held": state::held::lines(&actors), "timeline": log_event, "waiting": [],
-        "waitingTotal": 0, "pods": {"bound": 0, "total": 0}, "price": null, "saved": null, "cost": latest.cost(), "now": null,
+        "cluster": facts.cluster, "about": facts.about, "traces": facts.traces, "ec2": facts.ec2, "leader": leader,
+        "term": actors["leader"]["term"], "unreadable": cluster["unreadableObjects"], "notListed": cluster["notListed"],
+        "watchesFailing": cluster["watchesFailing"], "actors": pipeline(&actors), "held": state::held::lines(&actors),
+        "timeline": log_event, "pools": [], "totals": null, "waiting": [], "waitingTotal": 0, "price": null, "saved": null,
+        "pods": {"bound": 0, "total": 0}, "cost": latest.cost(), "now": null,
     });
     if let Some(view) = &view {
-        let nodes = nodes(view);
+        let nodes = nodes::nodes(view);
         let (price, on_demand) = state::cost::dollars(view, &actors);
         let bound = view.snapshot.pods.values().filter(|pod| pod.takes_room()).count();
         all["pods"] = json!({"bound": bound, "total": view.snapshot.pods.len()});
         all["price"] = price.into();
         all["saved"] = (on_demand - price).max(0.0).into();
-        let (waiting, total) = waiting(view, &actors);
-        all["waiting"] = waiting.into();
-        all["waitingTotal"] = total.into();
+        let (pools, totals) = pools::pools(view, &nodes);
+        (all["pools"], all["totals"]) = (json!(pools), json!(totals));
+        let (waiting, total) = waiting::waiting(view, &actors);
+        (all["waiting"], all["waitingTotal"]) = (json!(waiting), total.into());
         all["now"] = view.now.wall.as_second().into();
-        lines = nodes.iter().map(Value::to_string).collect();
+        lines = nodes.iter().filter_map(|node| serde_json::to_string(node).ok()).collect();
     }
     let all = all.to_string();
     format!("{{\"nodes\":[\n{}\n],\n{}", lines.join(",\n"), all.strip_prefix('{').unwrap_or_default())
@@ -116,109 +120,4 @@ fn pipeline(actors: &Value) -> Vec<Value> {
         actors[*name].is_object().then(|| json!([name, numbers]))
     };
     ORDER.iter().filter_map(of).collect()
-}
-
-/// Pods that wait with the reason, and their total number.
-fn waiting(view: &ReplicaView, actors: &Value) -> (Vec<Value>, usize) {
-    let pods = view.snapshot.pods.values().filter(|pod| pod.provisionable);
-    let named = pods.clone().take(MOST_WAITING).map(|pod| {
-        let why = actors["packer"]["leftOver"][&pod.pod.uid].as_str().map(str::to_owned);
-        let expected = || match view.snapshot.expected_on(&pod.pod.uid, view.now)? {
-            NominationTarget::Claim(name) => Some(format!("expected on NodeClaim {name}")),
-            NominationTarget::Node(name) => Some(format!("expected on node {name}")),
-        };
-        let why = why.or_else(expected).unwrap_or_else(|| "waits for its batch".to_owned());
-        json!([format!("{}/{}", pod.pod.namespace, pod.pod.name), why])
-    });
-    (named.collect(), pods.count())
-}
-
-fn nodes(view: &ReplicaView) -> Vec<Value> {
-    let (snapshot, prices) = (&view.snapshot, state::TypesByClass::from_view(view));
-    let by_provider: BTreeMap<&str, &NodeEntry> = snapshot
-        .nodes
-        .values()
-        .filter(|node| !node.provider_id.is_empty())
-        .map(|node| (node.provider_id.as_str(), node.as_ref()))
-        .collect();
-    let mut of_claims = BTreeSet::new();
-    let mut all: Vec<Value> = Vec::new();
-    for (name, claim) in snapshot.claims.iter() {
-        let node = by_provider.get(claim.provider_id()).copied();
-        of_claims.extend(node.map(|node| node.name.as_str()));
-        all.push(one(view, &prices, Some((name, claim)), node));
-    }
-    let rest = snapshot.nodes.values().filter(|node| !of_claims.contains(node.name.as_str()));
-    all.extend(rest.map(|node| one(view, &prices, None, Some(node))));
-    all
-}
-
-fn one(
-    view: &ReplicaView,
-    prices: &state::TypesByClass<'_>,
-    claim: Option<(&String, &std::sync::Arc<ClaimEntry>)>,
-    node: Option<&NodeEntry>,
-) -> Value {
-    let none = BTreeMap::new();
-    let own = claim.and_then(|(_, entry)| entry.claim.metadata.labels.as_ref()).or(node.map(|node| &node.labels));
-    let own = own.unwrap_or(&none);
-    let label = |key: &str| own.get(key).map_or("", String::as_str);
-    let load = node.and_then(|node| view.snapshot.loads.get(&node.name));
-    let empty = Resources::new();
-    let requests = load.map_or(&empty, |load| &load.requests);
-    let allocatable = node.map_or(&empty, |node| &node.allocatable);
-    let pods: Vec<Value> = load
-        .into_iter()
-        .flat_map(|load| load.pods.values())
-        .map(|pod| {
-            let own = &pod.pod.requests;
-            json!([format!("{}/{}", pod.pod.namespace, pod.pod.name), own.get(CPU), own.get(MEMORY)])
-        })
-        .collect();
-    let (name, entry) = (claim.map(|(name, _)| name.as_str()).unwrap_or_default(), claim.map(|(_, entry)| entry));
-    let annotation = |key: &str| entry.and_then(|one| one.claim.metadata.annotations.as_ref()?.get(key)).cloned();
-    let trace = |key: &str| annotation(key).and_then(|text| text.split('-').nth(1).map(str::to_owned));
-    let created = entry.and_then(|entry| entry.facts.created);
-    let prices = node.and_then(|node| prices.node(node)).or_else(|| prices.labelled(own));
-    let instance = node.map_or_else(|| entry.map_or("", |entry| entry.provider_id()), |node| node.provider_id.as_str());
-    json!({
-        "key": if name.is_empty() { node.map_or("", |node| node.name.as_str()) } else { name },
-        "name": node.map_or(name, |node| node.name.as_str()), "claim": name,
-        "instance": dovetail_cloud::cloud::instance_id(instance).unwrap_or_default(),
-        "state": state_of(entry.map(|entry| &**entry), node), "next": next(view, entry.map(|entry| &**entry), load.map_or(0, |load| load.visitors)),
-        "type": label(labels::INSTANCE_TYPE), "zone": label(labels::ZONE), "capacity": label(labels::CAPACITY_TYPE),
-        "pool": label(labels::NODE_POOL), "price": prices.map(|(own, _)| own), "onDemand": prices.map(|(_, on_demand)| on_demand),
-        "since": created.map(jiff::Timestamp::as_second),
-        "cpu": [requests.get(CPU), allocatable.get(CPU)], "memory": [requests.get(MEMORY), allocatable.get(MEMORY)],
-        "pods": pods, "trace": trace(annotations::TRACEPARENT), "end": trace(annotations::END_TRACEPARENT),
-    })
-}
-
-fn state_of(claim: Option<&ClaimEntry>, node: Option<&NodeEntry>) -> &'static str {
-    let leaves = claim.is_some_and(|claim| claim.facts.deleting) || node.is_some_and(|node| node.deleting);
-    match (leaves, node, claim) {
-        (true, ..) => "leaving",
-        (_, None, _) => "launching",
-        (_, Some(_), Some(claim)) if claim.facts.initialized.is_none() => "booting",
-        (_, Some(node), _) if !node.ready => "booting",
-        _ => "ready",
-    }
-}
-
-/// The expected next event of a node, for people.
-fn next(view: &ReplicaView, claim: Option<&ClaimEntry>, visitors: usize) -> String {
-    let Some(claim) = claim else { return String::new() };
-    if let Some(notice) = InterruptionNotice::on(&claim.claim) {
-        return format!("{}, runs until {:.0}", notice.kind, notice.deadline);
-    }
-    if claim.facts.deleting {
-        return if claim.facts.terminating { "its instance is ending".into() } else { "its pods are moved".into() };
-    }
-    if claim.facts.consolidatable && visitors == 0 {
-        return "empty, may go".into();
-    }
-    match claim.facts.expires {
-        Some(at) => format!("expires in {} h", at.duration_since(view.now.wall).as_hours().max(0)),
-        None => String::new(),
-    }
 }

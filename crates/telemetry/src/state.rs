@@ -1,6 +1,7 @@
 //! The present state of the cluster and the actors, as the gauges of core spec 7.1: written from a snapshot on request, away
 //! from the actors.
 
+mod commitments;
 pub mod cost;
 pub(crate) mod held;
 mod nodes;
@@ -8,6 +9,7 @@ mod nodes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use cost::CostPoint;
 use dovetail_actors::Settings;
 use dovetail_actors::messages::ReplicaState;
 use dovetail_actors::replica::ReplicaView;
@@ -39,26 +41,20 @@ struct Known {
     view: Option<ReplicaView>,
     /// The state of each replica's actors, and the time of it.
     actors: BTreeMap<String, (ReplicaState, Timestamp)>,
-    /// Seconds since 1970 and $/h, the latest of them.
-    cost: VecDeque<(f64, f64)>,
+    /// The cost over time, the latest of it.
+    cost: VecDeque<CostPoint>,
     /// True if anybody has looked since the last check.
     watched: bool,
     /// Most nodes with which there are series for each node and pod; none where there never are.
     most_nodes: Option<usize>,
 }
 
-/// Most points of the cost that are kept: an hour at one every five seconds.
-const MOST_POINTS: usize = 720;
-
 impl Latest {
     /// The cluster, as a replica sees it.
     pub fn saw(&self, view: ReplicaView) {
-        let (cost, _) = cost::dollars(&view, &self.known().2);
+        let (cost, on_demand) = cost::dollars(&view, &self.known().2);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.cost.push_back((view.now.wall.as_second() as f64, cost));
-        if known.cost.len() > MOST_POINTS {
-            known.cost.pop_front();
-        }
+        cost::keep_point(&mut known.cost, (view.now.wall.as_second() as f64, cost, on_demand));
         known.view = Some(view);
     }
 
@@ -79,8 +75,8 @@ impl Latest {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).watched)
     }
 
-    /// Seconds since 1970 and $/h, the latest of them.
-    pub fn cost(&self) -> Vec<(f64, f64)> {
+    /// The cost over time, the latest of it.
+    pub fn cost(&self) -> Vec<CostPoint> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).cost.iter().copied().collect()
     }
 
@@ -124,8 +120,10 @@ impl Latest {
             pods(page, &view.snapshot);
         }
         cost::cost(page, &view, &actors);
+        commitments::commitments(page, &view);
         pools(page, &view);
         held::static_pools(page, &actors["static_pools"]);
+        held::buffers(page, &actors["buffers"]);
         eligible(page, &view.snapshot);
         drifted(page, &view.snapshot);
         scheduler(page, &view, &actors);

@@ -95,10 +95,15 @@ fn never_refused(played: &Played) {
     assert_eq!(refused.count(), 0, "{}: more was asked for than there is", played.name);
 }
 
-/// Plays manifests, and others that are applied after five minutes.
+/// Plays manifests, and others that are applied after five minutes, until nothing has been under way for twenty: what moves nodes
+/// looks at them every few seconds, and puts them off for minutes at most.
 fn changed(name: &str, before: &str, after: &str, scenario: &str) -> Played {
     write(&format!("{name}/after.yaml"), after);
-    play_over(name, before, &format!("{scenario}steps:\n  - {{at: 5m, apply: [after.yaml]}}\nuntil: 2h\n"))
+    play_over(
+        name,
+        before,
+        &format!("{scenario}steps:\n  - {{at: 5m, apply: [after.yaml]}}\nsettled: 20m\nuntil: 2h\n"),
+    )
 }
 
 #[test]
@@ -224,13 +229,13 @@ fn instance_that_somebody_else_takes_is_told_and_nobody_follows() {
     let before = workload(2, "reserved", true);
     write("reserved-lost/after.yaml", &relabelled(&before));
     let scenario = format!(
-        "{}steps:\n  - {{at: 4m, takeReserved: {{id: cr-1, count: 1}}}}\n  - {{at: 5m, apply: [after.yaml]}}\n  - {{at: 2h, takeReserved: {{id: cr-1, count: 0}}}}\nuntil: ",
+        "{}steps:\n  - {{at: 4m, takeReserved: {{id: cr-1, count: 1}}}}\n  - {{at: 5m, apply: [after.yaml]}}\n  - {{at: 45m, takeReserved: {{id: cr-1, count: 0}}}}\nuntil: ",
         reservations(&[("cr-1", "a", 2)])
     );
     let lost = play_over(
         "reserved-lost",
         &before,
-        &format!("{scenario}119m\n").replace("  - {at: 2h, takeReserved: {id: cr-1, count: 0}}\n", ""),
+        &format!("{scenario}44m\n").replace("  - {at: 45m, takeReserved: {id: cr-1, count: 0}}\n", ""),
     );
     lost.violates_nothing();
     assert_eq!((lost.removed().len(), lost.number("launched")), (1, 2), "the other node stays");
@@ -238,7 +243,7 @@ fn instance_that_somebody_else_takes_is_told_and_nobody_follows() {
     assert!(lost.events_of("ReservedInstanceLost") >= 1);
     assert_eq!(least_ready(&lost, 5.0 * MINUTE), 1);
     write("reserved-back/after.yaml", &relabelled(&before));
-    let back = play_over("reserved-back", &before, &format!("{scenario}4h\n"));
+    let back = play_over("reserved-back", &before, &format!("{scenario}2h\nsettled: 20m\n"));
     back.came_out_well();
     all_of_release_two(&back);
     assert_eq!(in_reservations(&back), BTreeMap::from([("cr-1", 2)]));
@@ -248,7 +253,7 @@ fn instance_that_somebody_else_takes_is_told_and_nobody_follows() {
 /// The same with NodeRepair, and nodes whose storage is not ready from the fifth minute on.
 fn ailing(name: &str, manifests: &str, scenario: &str, sick: u32) -> Played {
     let steps = format!("steps:\n  - {{at: 5m, unwell: {{condition: StorageReady, count: {sick}}}}}\n");
-    play_over(name, manifests, &format!("featureGates: {{NodeRepair: true}}\n{scenario}{steps}until: 2h\n"))
+    play_over(name, manifests, &format!("featureGates: {{NodeRepair: true}}\n{scenario}{steps}until: 80m\n"))
 }
 
 #[test]
@@ -286,7 +291,7 @@ fn a_later_leader_awaits_the_successor_of_an_ended_node() {
     let kills: String =
         (0..8).map(|n| format!("  - {{at: {}s, kill: {{replica: leader, for: 20s}}}}\n", 336 + 23 * n)).collect();
     let scenario = format!(
-        "replicas: 3\n{}steps:\n  - {{at: 5m, apply: [after.yaml]}}\n{kills}until: 2h\n",
+        "replicas: 3\n{}steps:\n  - {{at: 5m, apply: [after.yaml]}}\n{kills}settled: 20m\nuntil: 2h\n",
         reservations(&[("cr-1", "a", 3)])
     );
     let played = play_over("reserved-own-killed", &before, &scenario);

@@ -2,17 +2,17 @@
 //! is bound.
 //!
 //! ```text
-//! Planned ─► plans: waits for its pods ──────────────────────────────────────► PodBound, PodGone: settled ─► Bound is told
+//! Planned ─► plan (`dovetail_core::binding`): waits for its pods ─────────► PodBound, PodGone: settled ─► Bound is told
 //! a claim about to be ready ─► kept_places: its pods are nominated ─► until the node is ready, or another place is planned
 //! ```
 
 mod kept_places;
-mod plans;
 
 use std::sync::Arc;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
+use dovetail_core::binding::{BoundPods, Plans};
 use dovetail_core::cluster_state::NominationTarget;
 use kube::ResourceExt;
 
@@ -22,13 +22,12 @@ use crate::messages::{Planned, PodBound, PodGone, TraceContext};
 use crate::telemetry::log_event::LogEvent;
 use kept_places::KeptPlaces;
 pub(super) use kept_places::{COMES_LAST, NominationWrite, nominate_pods};
-use plans::{BoundPods, Plans};
 
 /// State of the pods that nodes are for.
 #[derive(Default)]
 pub(super) struct Binder {
     /// Pods that each target waits for.
-    plans: Plans,
+    plans: Plans<TraceContext>,
     /// Pods that are nominated to their nodes.
     kept: KeptPlaces,
 }
@@ -44,7 +43,7 @@ impl Handler<Planned> for Registrar {
     type Result = ();
 
     fn handle(&mut self, planned: Planned, _: &mut Self::Context) {
-        for over in self.binder.plans.plan(planned) {
+        for over in self.binder.plans.plan(planned.target, &planned.pods, planned.trace) {
             self.emit_bound(over);
         }
     }
@@ -78,12 +77,12 @@ impl Registrar {
     }
 
     /// Emits the number of pods that each node got by a plan that is over.
-    fn emit_bound(&self, over: BoundPods) {
+    fn emit_bound(&self, over: BoundPods<TraceContext>) {
         for (node, pods) in over.bound {
             let planned =
                 || if let NominationTarget::Claim(name) = &over.target { name.clone() } else { String::new() };
             let node_claim = self.claim_on(&node).unwrap_or_else(planned);
-            self.env.emit_in(LogEvent::Bound { pods, node, node_claim }, over.trace);
+            self.env.emit_in(LogEvent::Bound { pods, node, node_claim }, over.carried);
         }
     }
 

@@ -11,7 +11,7 @@ use actix::prelude::*;
 use dovetail_actors::leadership::messages::{Deposed, Elected};
 use dovetail_actors::messages::{
     Batch, CameToNothing, CannotUse, ClaimChanged, ClaimGone, ClaimRefused, ClaimSoldOut, ClassChanged, ClosedPools,
-    ClusterChanged, FreedReserved, FullSubnets, HoldClaims, InstanceKnown, InstanceTypesFor, InstancesSeen,
+    ClusterChanged, FreedReserved, FullSubnets, HoldClaims, HoldRoom, InstanceKnown, InstanceTypesFor, InstancesSeen,
     Interrupted, LaunchClaims, LaunchedOffering, LookUp, MarkDeleting, NodeChanged, NodeGone, NodeUnused, NotRead,
     NotRegistered, PackNow, PlanClaims, Planned, PodBound, PodGone, PodPending, PodSeen, PoolChanged, Record, Refused,
     Remove, ReservationTakenBack, Roll, TakeObserved, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed,
@@ -163,6 +163,7 @@ hears!(
     ClosedPools,
     ClusterChanged,
     HoldClaims,
+    HoldRoom,
     InstanceKnown,
     InstancesSeen,
     LaunchClaims,

@@ -8,6 +8,7 @@
 //! definition, which nobody else can, as it knows the certificates (docs/decisions/045). The alpha kinds are no CRDs of ours: their schemas are here for the reading of manifests.
 
 mod alpha;
+mod buffer;
 mod claim;
 mod class;
 pub(crate) mod parts;
@@ -23,7 +24,7 @@ use serde_json::{Value, json};
 
 use crate::names::GROUP;
 use crate::names::provider::Provider;
-use crate::{v1, v1alpha1, v1alpha5, v1beta1 as beta};
+use crate::{autoscaling, v1, v1alpha1, v1alpha5, v1beta1 as beta};
 
 /// All CRDs, in the order NodePool, NodeClaim, EC2NodeClass.
 pub fn crds() -> Vec<CustomResourceDefinition> {
@@ -79,6 +80,20 @@ pub fn kwok_crd_file() -> Result<(String, String), serde_json::Error> {
     Ok((format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural), yaml(&crd)?))
 }
 
+/// The CRD of CapacityBuffer: Cluster Autoscaler's kind, to be installed only where it is not there.
+pub fn buffer_crd() -> CustomResourceDefinition {
+    with_schema(autoscaling::CapacityBuffer::crd(), buffer::schema())
+}
+
+/// File name and content of the CRD of CapacityBuffer, which belongs to no chart of ours.
+///
+/// # Errors
+/// As [`crd_files`].
+pub fn buffer_crd_file() -> Result<(String, String), serde_json::Error> {
+    let crd = buffer_crd();
+    Ok((format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural), yaml(&crd)?))
+}
+
 /// All CRDs as one stream of YAML documents.
 ///
 /// # Errors
@@ -100,6 +115,7 @@ pub fn schema_of(api_version: &str, kind: &str) -> Option<Value> {
         ("karpenter.sh/v1alpha5", "Provisioner") => alpha::provisioner(),
         ("karpenter.sh/v1alpha5", "Machine") => alpha::machine(),
         ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate") => alpha::node_template(),
+        (version, "CapacityBuffer") if autoscaling::VERSIONS.contains(&version) => buffer::schema(),
         _ => return None,
     };
     Some(schema)

@@ -82,6 +82,9 @@ pub const INTERRUPTION: &str = "dovetail.dev/interruption";
 /// NodeClaim: the workloads of the pods for which it was launched, comma separated, each with the number of nodes that it had
 /// not used before, as `1234,5678:2`.
 pub const LAUNCHED_FOR: &str = "dovetail.dev/launched-for";
+/// NodeClaim: the room of capacity buffers for which it was launched: numbers of pods by namespace and name of the buffer, comma
+/// separated, as `default/web=5`.
+pub const LAUNCHED_FOR_ROOM: &str = "dovetail.dev/launched-for-room";
 /// NodePool: workloads that do not use their nodes, and until when no node is launched for them, JSON. Remove it to release
 /// them.
 pub const UNUSED_LAUNCHES: &str = "dovetail.dev/unused-launches";
@@ -115,3 +118,5 @@ pub const ADOPTED_AS: &str = "dovetail.dev/adopted-as";
 pub const TTL_SECONDS_AFTER_EMPTY: &str = "dovetail.dev/ttl-seconds-after-empty";
 /// Object converted from an older kind: `<apiVersion>/<kind>/<name>` of its source.
 pub const CONVERTED_FROM: &str = "dovetail.dev/converted-from";
+/// CapacityBuffer: times at which its room is held, as `0 7 * * mon-fri 10h Europe/Berlin`.
+pub const SCHEDULE: &str = "dovetail.dev/schedule";

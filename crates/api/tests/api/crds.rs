@@ -44,6 +44,19 @@ fn the_crd_of_kwoks_class_is_a_file_of_its_own() {
     assert!(!crds::crds_yaml().unwrap().contains("kwok"));
 }
 
+/// A cluster with Cluster Autoscaler has that CRD: it is no file of the charts, and is applied where it is missing.
+#[test]
+fn the_crd_of_capacity_buffers_is_a_file_of_its_own() {
+    let (name, text) = crds::buffer_crd_file().unwrap();
+    let path = folder().with_file_name("buffers").join(&name);
+    if std::env::var_os("UPDATE").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, &text).unwrap();
+    }
+    assert!(fs::read_to_string(&path).unwrap_or_default() == text, "{name} is stale: run with UPDATE=1");
+    assert!(!crds::crds_yaml().unwrap().contains("capacitybuffers"));
+}
+
 #[test]
 fn the_yaml_says_what_the_objects_say() {
     for ((name, text), crd) in crds::crd_files().unwrap().iter().zip(crds::crds().into_iter().chain(crds::alpha_crds()))

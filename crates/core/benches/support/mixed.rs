@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Random;
 
-/// What the pods are.
+/// Kinds of pods in a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mix {
     /// Small services, many spread over zones, some one a host, some bound to an architecture or to on-demand.
@@ -20,7 +20,7 @@ pub enum Mix {
     Stateful,
 }
 
-/// How what pods ask for is drawn.
+/// Ways to draw the requests of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sizes {
     /// Round figures, as people write them: many workloads ask for the same.
@@ -84,7 +84,7 @@ fn types() -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// How many pods each workload has: few have many.
+/// Number of pods of each workload: few have many.
 fn replicas(random: &mut Random, mix: Mix, pods: usize, apps: usize) -> Vec<usize> {
     let weights: &[usize] = match mix {
         Mix::Services => &[1, 2, 3, 3, 3, 5, 8, 12, 20, 40],

@@ -8,7 +8,7 @@ pub mod nodes;
 use dovetail_core::Problem;
 use serde_json::{Value, json};
 
-/// What the generated pods look like.
+/// Shapes of the generated pods.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// A few shapes without rules.

@@ -7,7 +7,7 @@ use dovetail_api::v1::{Budget, NodePool};
 use jiff::{SignedDuration, Timestamp};
 
 pub use reason::RemovalReason;
-use schedule::Schedule;
+pub(crate) use schedule::Schedule;
 
 use crate::clock::later;
 

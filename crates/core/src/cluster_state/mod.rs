@@ -45,10 +45,12 @@ pub use moves::PodMoves;
 pub use objects::budget::BudgetEntry;
 pub use objects::claim::{ClaimEntry, ClaimFacts};
 pub use objects::load::Load;
+pub(crate) use objects::load::with_itself;
 pub use objects::node::NodeEntry;
 pub use objects::pod::{DoNotDisrupt, PodEntry, is_provisionable, is_unmarked};
 pub use objects::reboot::{RebootNote, RebootState};
 pub use placing::closed_pools::ClosedPool;
+pub use placing::held_room::HeldRoom;
 pub use placing::kept_places::KeptPlace;
 pub use placing::nominations::{Nomination, NominationTarget};
 pub use placing::refused_places::{RefusedPlace, RefusedPlaces};
@@ -195,6 +197,8 @@ pub struct Snapshot {
     pub unjudged: Arc<BTreeSet<String>>,
     /// Resources that nodes really have for pods.
     pub observed: Arc<Observed>,
+    /// Room that capacity buffers hold; `None` until it is known, and where their feature gate is closed.
+    pub room: Option<Arc<HeldRoom>>,
     /// True if Deployments that ask for it may be restarted.
     pub rollouts: bool,
     /// Pods, by uid, that a restart of their Deployment moves: they need no place any more.

@@ -15,6 +15,7 @@ use super::objects::load::with_itself;
 use super::storage::any_attaches;
 use super::{JoinedNode, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, WatchedKind};
 use crate::adoption;
+use crate::commitments::Commitments;
 use crate::daemons::DaemonShare;
 use crate::instance_type::{InstanceType, subtract_reserved};
 use crate::labels::CAPACITY_RESERVATION_ID;
@@ -41,6 +42,8 @@ pub struct PlanningInput {
     pub default_spread: Vec<TopologySpreadConstraint>,
     /// The setting `DAEMONSET_MAX_OVERHEAD_PERCENT`.
     pub daemon_share: DaemonShare,
+    /// The setting `COMMITMENTS`. The problem is the same without: packing and consolidation offer what is left.
+    pub commitments: Arc<Commitments>,
     /// Pods, by uid, that are to be packed; `None` packs all that wait. Pods that have to leave their node are always packed.
     pub only: Option<BTreeSet<String>>,
     /// True for a plan of static pools, which leaves out all others.

@@ -107,7 +107,8 @@ pub(super) fn launched_for(snapshot: &Snapshot, workloads: &[(String, u32)]) -> 
 }
 
 /// The step that a claim waits for, with the words of its condition.
-pub(super) fn pending_step(claim: &NodeClaim) -> String {
+#[must_use]
+pub fn pending_step(claim: &NodeClaim) -> String {
     let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let with = |head: &str, type_: &str| {
         let own = condition(conditions, type_).filter(|one| one.status != TRUE && !one.message.is_empty());
@@ -128,7 +129,8 @@ pub(super) fn pending_step(claim: &NodeClaim) -> String {
 }
 
 /// Time at which a claim that does not get on is given up.
-fn given_up_at(claim: &NodeClaim) -> Option<Timestamp> {
+#[must_use]
+pub fn given_up_at(claim: &NodeClaim) -> Option<Timestamp> {
     if claim.metadata.deletion_timestamp.is_some() {
         return None;
     }

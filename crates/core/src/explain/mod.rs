@@ -27,10 +27,10 @@ mod words;
 use std::sync::Arc;
 
 pub use change::{Change, Suggestion};
-pub use claim::{ClaimAnswer, ConditionNow, explain_claim};
+pub use claim::{ClaimAnswer, ConditionNow, explain_claim, given_up_at, pending_step};
 pub use node::{DrainHold, NodeAnswer, explain_node};
 pub use outcome::Placement;
-pub use pod::{AwaitedClaim, NominatedTo, PodAnswer, PodVerdict, explain_pod};
+pub use pod::{AwaitedClaim, NominatedTo, PodAnswer, PodVerdict, explain_known_pod, explain_pod};
 pub use pool::{BudgetNow, LimitNow, PoolAnswer, ReplicasNow, explain_pool};
 pub use staying::{MethodAnswer, MethodVerdict};
 pub use words::why_not;

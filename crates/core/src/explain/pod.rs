@@ -12,7 +12,7 @@ use super::claim::pending_step;
 use super::outcome::Placement;
 use super::suggest::suggest;
 use super::words::why_not;
-use crate::cluster_state::{ClaimEntry, Planning, PlanningInput, PodEntry};
+use crate::cluster_state::{ClaimEntry, NominationTarget, Planning, PlanningInput, PodEntry};
 use crate::pack::{PoolReason, Reason};
 
 /// A place that an event says a pod is nominated to.
@@ -77,11 +77,35 @@ pub struct PodAnswer {
 pub fn explain_pod(input: &ExplainInput<'_>, pod: &KubePod, nominated: Option<&NominatedTo>) -> PodAnswer {
     let entry = PodEntry::as_it_is(pod);
     let known = input.snapshot.pods.get(&entry.pod.uid).map_or(&entry, AsRef::as_ref);
-    let (verdict, sentence) = match before_packing(input, pod, known) {
-        Some(found) => found,
-        None => return packed(input, known, nominated),
+    answer(input, Some(pod), known, nominated)
+}
+
+/// Explains a pod of the snapshot as far as that is kept, for a control plane that asks nobody; `None` if there is none of that
+/// name. Scheduling gates and other schedulers are not told apart.
+#[must_use]
+pub fn explain_known_pod(input: &ExplainInput<'_>, namespace: &str, name: &str) -> Option<PodAnswer> {
+    let own = |entry: &&std::sync::Arc<PodEntry>| entry.pod.name == name && entry.pod.namespace == namespace;
+    let entry = input.snapshot.pods.values().find(own)?;
+    Some(answer(input, None, entry, None))
+}
+
+fn answer(
+    input: &ExplainInput<'_>,
+    pod: Option<&KubePod>,
+    entry: &PodEntry,
+    nominated: Option<&NominatedTo>,
+) -> PodAnswer {
+    if let Some((verdict, sentence)) = before_packing(input, pod, entry) {
+        return PodAnswer { verdict, sentence, ..blank(entry) };
+    }
+    // A place that the control plane has in mind already is planned no more.
+    let expected = input.snapshot.expected_on(&entry.pod.uid, input.planning.now);
+    let Some(NominationTarget::Claim(node) | NominationTarget::Node(node)) = expected else {
+        return packed(input, entry, nominated);
     };
-    PodAnswer { verdict, sentence, ..blank(known) }
+    let place = Placement::Existing { node: node.clone() };
+    let (sentence, waits_for) = (place.sentence(), awaited(input, Some(node), nominated));
+    PodAnswer { verdict: PodVerdict::Placed { place }, sentence, waits_for, ..blank(entry) }
 }
 
 fn blank(entry: &PodEntry) -> PodAnswer {
@@ -99,7 +123,7 @@ fn blank(entry: &PodEntry) -> PodAnswer {
 }
 
 /// The verdict on a pod that packing is not asked about.
-fn before_packing(input: &ExplainInput<'_>, pod: &KubePod, entry: &PodEntry) -> Option<(PodVerdict, String)> {
+fn before_packing(input: &ExplainInput<'_>, pod: Option<&KubePod>, entry: &PodEntry) -> Option<(PodVerdict, String)> {
     if entry.terminal {
         return Some((PodVerdict::Over, "it has ended".into()));
     }
@@ -117,8 +141,8 @@ fn before_packing(input: &ExplainInput<'_>, pod: &KubePod, entry: &PodEntry) -> 
 }
 
 /// The thing other than a node that a pod without a node waits for.
-fn other_wait(input: &ExplainInput<'_>, pod: &KubePod, entry: &PodEntry) -> Option<String> {
-    let spec = pod.spec.as_ref();
+fn other_wait(input: &ExplainInput<'_>, pod: Option<&KubePod>, entry: &PodEntry) -> Option<String> {
+    let spec = pod.and_then(|pod| pod.spec.as_ref());
     if entry.unreadable {
         return Some("it cannot be read: no node is planned for it".into());
     }
@@ -137,6 +161,9 @@ fn other_wait(input: &ExplainInput<'_>, pod: &KubePod, entry: &PodEntry) -> Opti
     let scheduler = spec.and_then(|spec| spec.scheduler_name.as_deref()).filter(|name| *name != "default-scheduler");
     if let Some(name) = scheduler {
         return Some(format!("its scheduler, {name}, has not said that it finds no node"));
+    }
+    if pod.is_none() && !entry.unmarked {
+        return Some("no scheduler has said that it finds no node for it; it may have scheduling gates".into());
     }
     (!entry.unmarked).then(|| "kube-scheduler has not said that it finds no node for it".into())
 }

@@ -244,6 +244,7 @@ fn consolidation(input: &ExplainInput<'_>, machine: &NodeAndClaim<'_>, view: &Di
         kept_slots: vec![],
         reserved_lately: BTreeSet::new(),
         only,
+        blind: None,
         now: input.planning.now,
     };
     let own = &machine.claim.uid;

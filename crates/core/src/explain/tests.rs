@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::InstanceType;
-use crate::cluster_state::{ClusterState, Moment};
+use crate::cluster_state::{ClusterState, Moment, NominationTarget};
 use crate::disruption::methods::ConsolidationSettings;
 use crate::lifecycle::hash::VERSION;
 use crate::pack::{Rule, solve};
@@ -387,6 +387,12 @@ fn pod_for_which_a_claim_is_on_its_way_waits_for_that() {
     let nominated = NominatedTo { claim: "claim-n".to_owned(), since: at(3595) };
     let told = world.asked(|input| explain_pod(input, &pod, Some(&nominated)));
     assert_eq!(told.waits_for.unwrap().since, Some(at(3595)), "its event says since when");
+    let claim = NominationTarget::Claim("claim-n".to_owned());
+    world.state.nominate(["uid-web"], &claim, Duration::MAX);
+    let known = world.asked(|input| explain_known_pod(input, "default", "web")).unwrap();
+    let place = Placement::Existing { node: "claim-n".to_owned() };
+    assert_eq!(known.verdict, PodVerdict::Placed { place }, "a leader goes by what it expects");
+    assert_eq!(known.waits_for.unwrap().since, Some(at(0)));
 }
 
 #[test]
@@ -413,6 +419,11 @@ fn pod_that_waits_for_something_else_is_told_what() {
     ] {
         assert_eq!(world.of_pod(pod).sentence, said);
     }
+    let known = |name: &str| world.asked(|input| explain_known_pod(input, "default", name));
+    let gates = "no scheduler has said that it finds no node for it; it may have scheduling gates";
+    assert_eq!(known("gated").unwrap().sentence, gates, "a snapshot keeps no gates");
+    assert_eq!(known("daemon"), Some(world.of_pod(&daemon)));
+    assert_eq!(known("none"), None);
     world.machine("n", |_, _| ());
     let bound = world.pending("bound", |pod| pod["spec"]["nodeName"] = json!("n"));
     assert_eq!(world.of_pod(&bound).verdict, PodVerdict::Bound { node: "n".to_owned() });

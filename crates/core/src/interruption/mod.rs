@@ -7,9 +7,11 @@
 //! ```
 
 mod announcement;
+mod asked;
 mod events;
 mod kept;
 mod notice;
+mod passed_over;
 mod rebalance;
 mod replacement;
 pub mod status;
@@ -20,9 +22,11 @@ use std::fmt;
 use serde::Serialize;
 
 pub use announcement::{Announcement, Ignored};
+pub use asked::AskedRemovals;
 pub use events::KnownEvents;
 pub use kept::KeptMessages;
 pub use notice::{InterruptionNotice, LONGEST_PLACE_WAIT, TooLate};
+pub use passed_over::PassedOver;
 pub use rebalance::Rebalancing;
 pub use replacement::{DeletionCause, DisplacedPod, ReplacementStep, replacement_step};
 

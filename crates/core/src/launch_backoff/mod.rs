@@ -9,6 +9,7 @@ mod pause;
 mod sold_out;
 #[cfg(test)]
 mod tests;
+mod turn;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,6 +18,7 @@ use std::time::Duration;
 pub use demand::Demand;
 use pause::Pauses;
 use sold_out::SoldOutDemands;
+pub use turn::LaunchTurn;
 
 pub use crate::cluster_state::ClosedPool;
 

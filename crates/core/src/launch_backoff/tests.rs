@@ -255,3 +255,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn turn_goes_to_the_oldest_that_nothing_speaks_against() {
+    let mut backoff = LaunchBackoff::default();
+    let (refused, fine) = (with_shape("a", "refused"), with_shape("b", "fine"));
+    backoff.begin("one", &refused, at(0));
+    backoff.ended("one", &refusal(), at(1), 0.0);
+    let turn = |orders: &[Option<&Demand>], millis| backoff.turn(orders.iter().copied().enumerate(), at(millis));
+    let turns = turn(&[Some(&refused), Some(&fine), None], 2);
+    assert_eq!((turns.next, turns.after_others), (Some(1), false));
+    assert!(matches!(turns.held[..], [(0, until, BackoffCause::ClaimRefused)] if until > at(2)), "{turns:?}");
+    assert_eq!(turn(&[None, Some(&fine)], 2).next, Some(0), "one that is there waits for nothing");
+    let opened = turns.held[0].1.as_millis().try_into().unwrap();
+    let later = turn(&[Some(&refused), Some(&fine)], opened);
+    assert_eq!((later.next, later.held), (Some(1), vec![]), "of two that may begin the one that was refused less");
+    assert_eq!(turn(&[Some(&refused)], opened).next, Some(0));
+    assert_eq!(turn(&[], 2), LaunchTurn::default());
+}

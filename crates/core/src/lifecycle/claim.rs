@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::hash;
+use crate::instance_type::is_marked;
 use crate::requirements::{NodeSelectorRequirement, Operator};
 use crate::resources::{Resources, format_amount, parse_amount};
 
@@ -78,7 +79,12 @@ fn requirements(plan: &ClaimPlan<'_>) -> Vec<NodeSelectorRequirement> {
     let mut types =
         NodeSelectorRequirement::one_of(labels::INSTANCE_TYPE, plan.instance_types.iter().take(MOST_TYPES).cloned());
     types.min_values = min_values;
-    let mut all: Vec<_> = plan.requirements.iter().filter(|one| open(&one.key)).cloned().map(resolve).collect();
+    // Commitments cover what is bought on demand: the cloud is not asked for them.
+    let covers = |one: &NodeSelectorRequirement| {
+        one.key == labels::CAPACITY_RESERVATION_ID && one.values.iter().any(|id| is_marked(id))
+    };
+    let own = plan.requirements.iter().filter(|one| open(&one.key) && !covers(one));
+    let mut all: Vec<_> = own.cloned().map(resolve).collect();
     all.push(types);
     all.sort();
     within_schema(all)

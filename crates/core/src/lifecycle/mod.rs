@@ -15,6 +15,7 @@ pub mod deadline;
 pub mod hash;
 pub mod initialization;
 pub mod launch;
+pub mod launch_phase;
 pub mod liveness;
 pub mod nodeless;
 pub mod pace;

@@ -21,6 +21,9 @@ use crate::resources::Resources;
 /// End of a reason that names a rule which packing does not know yet.
 pub(crate) const NOT_SUPPORTED: &str = " is not supported yet";
 
+/// Beginning of the uid of a pod that is no object: the room of one, which a capacity buffer holds.
+pub(crate) const ROOM_UID: &str = "capacity-buffer.";
+
 /// A pod, as far as scheduling needs it. Fields are named as in a Pod's metadata and spec.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -100,6 +103,12 @@ impl Pod {
         if self.volume_topology.iter().any(Vec::is_empty) {
             self.volume_topology.clear();
         }
+    }
+
+    /// True if it is no object, but room that a capacity buffer holds.
+    #[must_use]
+    pub fn is_room(&self) -> bool {
+        self.uid.starts_with(ROOM_UID)
     }
 
     /// The uid of the pod that is there: its own, or, for a pod that is still to come, that of the pod which it follows.

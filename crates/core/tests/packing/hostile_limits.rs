@@ -1,4 +1,4 @@
-//! What a pool's limits, `minValues` and weights make hard, one claim a test.
+//! Hard cases of a pool's limits, `minValues` and weights, one claim a test.
 #![allow(clippy::unwrap_used)]
 
 use crate::common;

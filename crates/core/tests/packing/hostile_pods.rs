@@ -52,7 +52,7 @@ fn problem(hostile: impl Fn(usize) -> Value) -> Problem {
     .unwrap()
 }
 
-/// What comes of it, and the steps that failed attempts were given.
+/// The result of the isolation, and the number of steps that failed attempts were given.
 fn isolated(problem: &Problem) -> (Isolated, u64) {
     let mut isolation = Isolation::new(Arc::new(problem.clone()), Options::default(), |_| None);
     let mut lost = 0;
@@ -72,7 +72,7 @@ fn terms(count: usize, of: impl Fn(usize) -> Value) -> Value {
     Value::Array((0..count).map(of).collect())
 }
 
-/// What a hostile pod says, by its number.
+/// Makes a hostile pod's spec from its number.
 type Shape = Box<dyn Fn(usize) -> Value>;
 
 fn not_in(key: &str, values: &[String]) -> Value {

@@ -1,4 +1,4 @@
-//! What is packed, at what price, and what is left and why: rules one by one, then problems that are drawn.
+//! Packings, their prices, and pods that are left with the reason: rules one by one, then problems that are drawn.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, missing_docs)]
 
 #[path = "../common/mod.rs"]

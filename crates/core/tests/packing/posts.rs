@@ -60,7 +60,7 @@ fn packed(problem: &Problem) -> Packing {
     packing
 }
 
-/// How many pods each zone gets, on nodes there and new ones.
+/// Number of pods that each zone gets, on nodes there and new ones.
 fn by_zone(problem: &Problem, packing: &Packing) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for claim in &packing.claims {

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 /// One tick of the history.
 const TICK: u64 = 100;
-/// How long it goes on, in ticks; nothing goes wrong in the last part.
+/// Length of a run in ticks; nothing goes wrong in its last part.
 const LENGTH: u64 = 3000;
 const CALM: u64 = 900;
 /// A Lease is stale when it was written so many ticks ago.
@@ -20,7 +20,7 @@ const STALE: u64 = 150;
 const OLD: (u64, u64) = (STALE, STALE);
 /// Restores that take seven seconds or more, of any backup.
 const YOUNG: (u64, u64) = (70, 0);
-/// How long a candidate waits for an answer.
+/// Ticks that a candidate waits for an answer.
 const PATIENCE: u64 = 40;
 
 /// The API server's one Lease.
@@ -33,7 +33,7 @@ struct Server {
     written: u64,
     /// It is being restored until then.
     down: u64,
-    /// How long a restore takes at least, and how old backups are at least, in ticks.
+    /// Shortest time that a restore takes, and least age of a backup, in ticks.
     restores: (u64, u64),
     /// Every Lease that there was, and when it was written.
     copies: Vec<(LeaseView, u64)>,
@@ -143,7 +143,7 @@ impl Candidate {
         Duration::from_millis(self.origin + tick * TICK * self.speed / 1000)
     }
 
-    /// Whether it may act: it runs, and its own clock is before its deadline.
+    /// True if it may act: it runs, and its own clock is before its deadline.
     fn acts(&self, tick: u64) -> bool {
         let before = self.election.leads().is_some_and(|(_, until)| self.now(tick) < until);
         before && tick >= self.paused_until
@@ -160,7 +160,7 @@ impl Candidate {
     fn deliver(&mut self, tick: u64, chance: &mut Chance) -> Result<(), TestCaseError> {
         let Some(last) = self.requests.last().filter(|_| self.waiting) else { return Ok(()) };
         let input = match &last.answer {
-            // What was read before a sleep says nothing of what stands now.
+            // An answer that was read before a sleep says nothing of the Lease as it is now.
             Some(LeaseInput::Read(_)) if tick >= last.given_up => LeaseInput::Failed,
             Some(answer) if tick >= last.answered && !last.lost => answer.clone(),
             _ if tick >= last.given_up => LeaseInput::Failed,
@@ -251,11 +251,11 @@ fn history(
             if wild && chance.rng.u64(0..10_000) < pauses {
                 one.paused_until = tick + chance.rng.u64(1..400).min(LENGTH - CALM - tick);
             }
-            // What is on its way ends with the API server that it was sent to.
+            // Requests on their way end with the API server that they were sent to.
             if tick < server.down {
                 one.requests.iter_mut().for_each(Request::cut);
             }
-            // What is on its way arrives whether or not its sender runs.
+            // Requests on their way arrive even if their sender does not run.
             for request in one.requests.iter_mut().filter(|request| request.answer.is_none() && tick >= request.arrives)
             {
                 request.answer = Some(server.act(&request.call, &one.name));

@@ -1,4 +1,4 @@
-//! What one launch does next, where something has changed under it.
+//! The next step of one launch, where something has changed under it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::time::Duration;

@@ -28,7 +28,7 @@ struct Request {
 #[derive(Clone, Debug, Hash)]
 struct Candidate {
     election: Election,
-    /// What it waits for: sent, not yet there.
+    /// The request that it waits for: sent, not yet there.
     sent: Option<Request>,
     /// Answered, not yet heard.
     answer: Option<LeaseInput>,
@@ -37,25 +37,25 @@ struct Candidate {
     looked: bool,
 }
 
-/// What can be wrong with a world, so that the checks are seen to find it.
+/// Defects that a world can have, so that the checks are seen to find them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Broken {
     /// The API server takes a write whatever resourceVersion it rests on.
     Versions,
     /// A leader counts its deadline from the answer.
     Deadline,
-    /// What other software has created is read as taken by a Dovetail.
+    /// A Lease that other software has created is read as taken by a Dovetail.
     Origins,
 }
 
-/// How many of each a history may have.
+/// Most faults of each kind that a history may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Faults {
     deletions: u32,
     losses: u32,
     /// A replica is started again under its name; a leader releases the Lease before.
     restarts: u32,
-    /// What other software does.
+    /// Writes by other software.
     foreign: u32,
     /// Somebody writes a term into the Lease that no leader can have had.
     forgeries: u32,
@@ -75,7 +75,7 @@ struct World {
     wrong: Option<&'static str>,
 }
 
-/// How far histories are followed.
+/// Bounds within which histories are followed.
 #[derive(Clone, Copy, Default)]
 struct Bounds {
     candidates: usize,
@@ -124,7 +124,7 @@ impl World {
         self.broken == Some(how)
     }
 
-    /// What the API server makes of a write.
+    /// Applies a write as the API server does, and returns its answer.
     fn apply(&mut self, request: &Request, by: usize) -> LeaseInput {
         let there = self.lease.as_ref().map(|lease| lease.resource_version.clone());
         if there != request.write.resource_version && !self.is_broken(Broken::Versions) {
@@ -268,7 +268,7 @@ impl World {
             let mut world = self.clone();
             world.all[number].looked = true;
             if self.lease.is_none() {
-                // What the claims know.
+                // The claims know the newest term.
                 world.all[number].election.saw_term(self.newest);
             }
             world.hear(number, self.read());

@@ -30,7 +30,7 @@ pub use gvr::*;
 pub use http::audit::claim_summary;
 pub use http::service::{Body, KubeService};
 pub use restore::{Restored, StoreSnapshot};
-pub use serve::{Listener, PagesByPath, ServedPage, TlsError, TlsIdentity};
+pub use serve::{ActionsByPath, Listener, PagesByPath, ServedPage, TlsError, TlsIdentity};
 pub use store::{ChangeKind, Happened};
 pub use viewing::podlog::LogBook;
 pub use viewing::select::ListSelector;

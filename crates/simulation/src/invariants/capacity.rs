@@ -64,7 +64,9 @@ impl Checker {
 
     fn asked(&mut self, state: &ClusterRecord, waited: &Waited) {
         // Nodes of a static pool come whatever pods wait.
-        let is_static = |claim: &Claim| state.rules.pools.get(&claim.pool).is_some_and(|pool| pool.replicas.is_some());
+        let is_static = |claim: &Claim| {
+            state.rules.buffers || state.rules.pools.get(&claim.pool).is_some_and(|pool| pool.replicas.is_some())
+        };
         let comes = |claim: &&Claim| {
             !claim.initialized && !claim.given_up && heard(state, claim) && state.stays(claim) && !is_static(claim)
         };

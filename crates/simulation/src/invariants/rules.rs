@@ -29,6 +29,10 @@ pub(crate) fn note(world: &World) {
         }
         note(fields);
     }
+    for buffer in world.api.list(&Gvr::new("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers")) {
+        let (namespace, name) = (buffer["metadata"]["namespace"].clone(), buffer["metadata"]["name"].clone());
+        note(vec![("resource", json!("capacitybuffers")), ("namespace", namespace), ("name", name)]);
+    }
     for set in world.api.list(&Gvr::new("apps", "v1", "daemonsets")) {
         note(vec![
             ("resource", json!("daemonsets")),
@@ -93,6 +97,8 @@ pub(super) struct RulesInForce {
     pub pools: BTreeMap<String, PoolRules>,
     /// Most that a pod of each DaemonSet requests on every node, by namespace and name.
     daemons: BTreeMap<(String, String), AmountsByName>,
+    /// True if there are CapacityBuffers, whose nodes come whatever pods wait.
+    pub buffers: bool,
     /// StatefulSets, whose pods come one after another, by namespace and name: a planner counts all of their pods.
     pub ordered: BTreeMap<(String, String), Ordered>,
     /// By namespace and name.
@@ -153,6 +159,7 @@ impl RulesInForce {
                 let replicas = value("replicas").as_i64();
                 self.pools.insert(name, PoolRules { limits, budgets, ttl, replicas });
             }
+            "capacitybuffers" => self.buffers = true,
             "statefulsets" => {
                 let own = self.ordered.entry((entry.text("namespace").to_owned(), name)).or_default();
                 let replicas = value("replicas").as_i64().unwrap_or(1);

@@ -16,7 +16,7 @@ use super::copy::Copy;
 use super::kinds::text;
 
 /// Annotations that say what the provisioner of the cluster has done, and nothing of what is wanted; those of the sandbox.
-const NOT_COPIED: [&str; 14] = [
+const NOT_COPIED: [&str; 15] = [
     annotations::TERM,
     annotations::LEASE,
     annotations::LAUNCH_TOKEN,
@@ -26,6 +26,7 @@ const NOT_COPIED: [&str; 14] = [
     annotations::END_REASON,
     annotations::INTERRUPTION,
     annotations::LAUNCHED_FOR,
+    annotations::LAUNCHED_FOR_ROOM,
     annotations::UNUSED_LAUNCHES,
     annotations::ENDED_FIRST,
     annotations::REPAIR_PACE,

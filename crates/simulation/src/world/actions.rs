@@ -125,7 +125,7 @@ pub enum Action {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// True if it ends when the node's machine restarts.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        #[serde(rename = "untilReboot", default, skip_serializing_if = "std::ops::Not::not")]
         until_reboot: bool,
     },
     /// EC2 lists no instances.
@@ -225,6 +225,7 @@ pub const DELETABLE: &[&str] = &[
     "PodDisruptionBudget",
     "Service",
     "Lease",
+    "CapacityBuffer",
 ];
 
 /// The resource of a kind that steps may name.
@@ -245,6 +246,7 @@ pub(super) fn resource(kind: &str) -> Gvr {
         "PodDisruptionBudget" => Gvr::new("policy", "v1", "poddisruptionbudgets"),
         "Service" => Gvr::new("", "v1", "services"),
         "Lease" => Gvr::new("coordination.k8s.io", "v1", "leases"),
+        "CapacityBuffer" => Gvr::new("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers"),
         _ => Gvr::new("", "v1", "pods"),
     }
 }

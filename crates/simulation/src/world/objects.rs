@@ -21,10 +21,11 @@ const IDLE: &[(&str, &str)] = &[
 /// The API versions of the alpha kinds.
 const ALPHA: [&str; 2] = ["karpenter.sh/v1alpha5", "karpenter.k8s.aws/v1alpha1"];
 
-/// Creates our CRDs. Where the cluster converts v1beta1, it is served, too.
-pub fn install_crds(api: &ApiServer, converts: bool) -> Result<(), Failure> {
+/// Creates our CRDs, with that of CapacityBuffer where it is asked for. Where the cluster converts v1beta1, it is served, too.
+pub fn install_crds(api: &ApiServer, converts: bool, with_buffers: bool) -> Result<(), Failure> {
     let gvr = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
-    for mut crd in dovetail_api::crds::crds().into_iter().chain(dovetail_api::crds::alpha_crds()) {
+    let own = dovetail_api::crds::crds().into_iter().chain(dovetail_api::crds::alpha_crds());
+    for mut crd in own.chain(with_buffers.then(dovetail_api::crds::buffer_crd)) {
         crd.spec.versions.iter_mut().for_each(|version| version.served |= converts);
         let mut value = serde_json::to_value(&crd).map_err(|why| Failure::System(why.to_string()))?;
         typed(&mut value, "apiextensions.k8s.io/v1", "CustomResourceDefinition");

@@ -1,7 +1,7 @@
 //! EC2 instances that run for us and their cost an hour: nodes, instances that have not joined, and instances without a
 //! NodeClaim (as the janitor last listed them).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use dovetail_actors::replica::ReplicaView;
 use dovetail_api::names::labels;
@@ -11,6 +11,25 @@ use serde_json::Value;
 
 use super::TypesByClass;
 use super::nodes::label_of;
+
+/// Most points of the cost that are kept: an hour at one every five seconds.
+const MOST_POINTS: usize = 720;
+/// Seconds between two points that are kept, about: somebody who looks makes more of them.
+const POINT_SECONDS: f64 = 5.0;
+
+/// Seconds since 1970, $/h, and $/h of the same machines on demand.
+pub type CostPoint = (f64, f64, f64);
+
+/// Adds a point; the last one moves with the time until it is far enough from the one before it.
+pub(super) fn keep_point(all: &mut VecDeque<CostPoint>, point: CostPoint) {
+    if all.iter().rev().nth(1).is_some_and(|before| point.0 - before.0 <= POINT_SECONDS) {
+        all.pop_back();
+    }
+    all.push_back(point);
+    if all.len() > MOST_POINTS {
+        all.pop_front();
+    }
+}
 
 /// Instances that are alike.
 struct Running<'a> {
@@ -95,5 +114,18 @@ pub(super) fn cost(page: &mut MetricsPage, view: &ReplicaView, actors: &Value) {
     page.gauge("karpenter_nodepools_cost_total", "What a pool's nodes cost an hour");
     for (pool, dollars) in by_pool {
         page.sample("karpenter_nodepools_cost_total", &[("nodepool", pool)], dollars);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cost_lasts_an_hour_however_often_somebody_looks() {
+        let mut all = VecDeque::new();
+        (0..4000).for_each(|second| keep_point(&mut all, (f64::from(second), 1.0, 2.0)));
+        let (first, last) = (all.front().map_or(0.0, |one| one.0), all.back().map_or(0.0, |one| one.0));
+        assert!(all.len() <= MOST_POINTS && last >= 3999.0 && last - first >= 3580.0, "{} from {first}", all.len());
     }
 }

@@ -125,6 +125,8 @@ batchMaxDuration: BATCH_MAX_DURATION
 batchMaxPods: BATCH_MAX_PODS
 bindAddress: BIND_ADDRESS
 clusterCABundle: CLUSTER_CA_BUNDLE
+commitments: COMMITMENTS
+commitmentsShare: COMMITMENTS_SHARE
 consolePort: CONSOLE_PORT
 consolidationLeastAge: CONSOLIDATION_LEAST_AGE
 consolidationLeastPerPod: CONSOLIDATION_LEAST_PER_POD

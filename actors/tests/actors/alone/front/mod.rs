@@ -1,6 +1,7 @@
 //! From a pod that waits to the node that it gets.
 
 mod batcher;
+mod buffers;
 mod launcher;
 mod launcher_ceilings;
 mod launcher_merging;

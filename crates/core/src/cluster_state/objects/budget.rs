@@ -78,9 +78,9 @@ impl BudgetEntry {
 }
 
 impl Snapshot {
-    /// The budgets that a pod is under, by name.
+    /// The budgets that a pod is under, by name; the room of a capacity buffer is under none.
     pub fn budgets_of<'a>(&'a self, pod: &'a Pod) -> impl Iterator<Item = &'a Arc<BudgetEntry>> {
-        self.budgets.values().filter(|entry| entry.covers(pod))
+        self.budgets.values().filter(|entry| !pod.is_room() && entry.covers(pod))
     }
 
     /// True if budgets never let a pod go: one blocks fully, or there is more than one, which the API server refuses.

@@ -49,7 +49,7 @@ fn is_costly(entry: &PodEntry) -> bool {
 }
 
 /// A pod's requests, with `pods: 1` for the pod itself.
-pub(in crate::cluster_state) fn with_itself(requests: &Resources) -> Resources {
+pub(crate) fn with_itself(requests: &Resources) -> Resources {
     let mut all = requests.clone();
     all.set(PODS, all.get(PODS).max(1));
     all

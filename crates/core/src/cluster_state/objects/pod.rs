@@ -122,6 +122,9 @@ impl DoNotDisrupt {
     }
 }
 
+/// Cost of moving the room of one pod, beside 1 for a pod: more than nothing, as a node that holds some is not empty.
+const COST_OF_ROOM: f64 = 0.01;
+
 /// Grace period of a pod that does not give one (Kubernetes' default).
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 
@@ -171,6 +174,21 @@ impl PodEntry {
             template: pod.metadata.labels.as_ref().and_then(|own| own.get(POD_TEMPLATE_GENERATION)).cloned(),
             resource_version: pod.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
             unreadable: false,
+        }
+    }
+
+    /// Room that a capacity buffer holds on a node, as a pod there: it is worth little to disruption, and no more than room.
+    pub(in crate::cluster_state) fn of_room(chunk: &Arc<Pod>, node_name: &str) -> Self {
+        let entry = Self::from_pod(&KubePod::default(), Pod::clone(chunk));
+        let (node_name, workload) = (node_name.to_owned(), format!("capacity-buffer/{}", chunk.namespace));
+        Self {
+            pod: chunk.clone(),
+            node_name,
+            workload,
+            eviction_cost: COST_OF_ROOM,
+            provisionable: false,
+            unmarked: false,
+            ..entry
         }
     }
 

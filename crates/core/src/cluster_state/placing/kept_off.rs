@@ -38,8 +38,8 @@ impl Snapshot {
     /// The workloads of pods, as the annotation of a claim of that pool lists them.
     #[must_use]
     pub fn launched_for(&self, pool: &str, class: &str, pods: &[String]) -> String {
-        let workloads: BTreeSet<&str> =
-            pods.iter().filter_map(|uid| self.pods.get(uid)).map(|entry| entry.workload.as_str()).collect();
+        let entries = pods.iter().filter_map(|uid| self.pods.get(uid)).filter(|entry| !entry.pod.is_room());
+        let workloads: BTreeSet<&str> = entries.map(|entry| entry.workload.as_str()).collect();
         let said = workloads.into_iter().take(MOST_NAMED).map(|one| match self.unused.failures(pool, class, one) {
             0 => one.to_owned(),
             failures => format!("{one}:{failures}"),

@@ -254,6 +254,7 @@ impl ClusterState {
         self.now.sold_out = Arc::default();
         self.now.closed_pools = Arc::default();
         self.now.refused_places = Arc::default();
+        self.now.room = None;
         self.uses.forget_plans();
         let planned: Vec<_> =
             self.now.claims.iter().filter(|(_, entry)| entry.is_planned()).map(|(name, _)| name.clone()).collect();
@@ -354,10 +355,11 @@ impl Snapshot {
         goes && !entry.terminal && self.deleting.nodes.contains(&entry.node_name)
     }
 
-    /// True if some pod is expected at a place.
+    /// True if some pod is expected at a place, or the room of a capacity buffer is held there.
     #[must_use]
     pub fn is_awaited(&self, at: &NominationTarget, now: Moment) -> bool {
-        self.nominations.iter().any(|(uid, one)| one.target == *at && self.expected_on(uid, now).is_some())
+        self.holds_room(at)
+            || self.nominations.iter().any(|(uid, one)| one.target == *at && self.expected_on(uid, now).is_some())
     }
 
     /// The pods that wait and are planned for a place, in the order of their uids.
@@ -366,9 +368,10 @@ impl Snapshot {
         uids.filter_map(|uid| self.pods.get(uid)).filter(|pod| pod.node_name.is_empty())
     }
 
-    /// Every place that some pod is expected at.
+    /// Every place that some pod is expected at, or room is held at.
     #[must_use]
     pub fn awaited(&self, now: Moment) -> BTreeSet<&NominationTarget> {
-        self.nominations.keys().filter_map(|uid| self.expected_on(uid, now)).collect()
+        let held = self.room.iter().flat_map(|room| room.keys());
+        self.nominations.keys().filter_map(|uid| self.expected_on(uid, now)).chain(held).collect()
     }
 }

@@ -12,6 +12,7 @@ use super::policy::policy;
 use super::question::Question;
 use crate::clock::{self, CLOCKS_APART};
 use crate::cluster_state::{JoinedNode, Planning, PodEntry, Snapshot, moved_as};
+use crate::commitments::{Running, is_marked};
 use crate::disruption::emptiness::PoolNodeTotals;
 use crate::disruption::look::{DisruptedClaim, disrupted};
 use crate::disruption::machines::{NodeAndClaim, machines};
@@ -95,7 +96,17 @@ pub(super) fn live(question: &Question) -> Live {
         states.map(|(joined, node)| reader.node(joined, &node.pods, &planning)).unzip();
     let claims = planning.existing.iter().map(|joined| reader.machine(joined).map(disrupted)).collect();
     let pools = planning.pools.iter().map(|pool| reader.pool(name(pool))).collect();
-    let cluster = ClusterView::new(problem, states, pools, pdbs.collect());
+    let mut cluster = ClusterView::new(problem, states, pools, pdbs.collect());
+    let commitments = &question.input.commitments;
+    if !commitments.is_empty() {
+        let running = Running::from_snapshot(snapshot, &question.input.instance_types);
+        let mut own = commitments.in_force(question.now.wall);
+        // One command at a time is for what is left: the next sees it launched.
+        if question.waiting.iter().flat_map(|command| &command.reserved).any(|id| is_marked(id)) {
+            own.offer_nothing();
+        }
+        cluster = cluster.with_commitments(&Arc::new(own), &running);
+    }
     planning.problem = Arc::new(Problem::default());
     Live { cluster, planning, claims, said }
 }

@@ -61,6 +61,8 @@ pub struct DisruptionCommand {
     pub price_before: f64,
     /// Dollars an hour of the nodes that are launched, each at its cheapest.
     pub price_after: f64,
+    /// True if it was found without regard to commitments, as the bill ends lower so.
+    pub blind: bool,
     /// True if it pays only because prices differ.
     pub price_move: bool,
 }

@@ -40,6 +40,8 @@ pub struct Question {
     pub waiting: Vec<WaitingCommand>,
     /// Claims, by uid, that are asked about; all if `None`.
     pub only: Option<BTreeSet<String>>,
+    /// The way in which the command that is validated was found ([`methods::decide`]); `None` for a new one.
+    pub blind: Option<bool>,
     /// Time of the question: ages and times are compared with it.
     pub now: Moment,
 }
@@ -84,7 +86,10 @@ impl Question {
             self.snapshot = snapshot.as_if_held(claims, places);
         }
         let Live { cluster, mut planning, claims, said } = live(&self);
-        let decision = methods::decide(&cluster, &self.settings, self.now.wall)?;
+        let decision = match self.blind {
+            Some(blind) => methods::decide_by(&cluster, &self.settings, self.now.wall, blind)?,
+            None => methods::decide(&cluster, &self.settings, self.now.wall)?,
+        };
         let spare = decision.spare.iter().filter_map(|node| Some(claims[*node].as_ref()?.uid.clone())).collect();
         let (mut stays, mut passing) = (Vec::new(), Vec::new());
         for one in decision.unconsolidatable {
@@ -106,6 +111,7 @@ impl Question {
                 price_before: command.price_before,
                 price_after: command.price_after,
                 price_move: decision.price_move,
+                blind: decision.blind,
                 replacements: command.replacements,
             }
         });

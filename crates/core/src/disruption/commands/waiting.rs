@@ -33,6 +33,8 @@ pub struct WaitingCommand {
     pub places: Vec<(NominationTarget, Vec<String>)>,
     /// Capacity reservations, by id, of which it has found a free instance.
     pub reserved: Vec<String>,
+    /// True if it was found without regard to commitments.
+    pub blind: bool,
     /// True if nothing is launched for it.
     deletes: bool,
     found: Duration,
@@ -64,6 +66,7 @@ impl WaitingCommands {
             wanted: command.wanted.clone(),
             places: places.map(|(node, pods)| (planning.existing[*node].target(), pods.clone())).collect(),
             reserved: command.replacements.iter().flat_map(PlannedClaim::reservations).map(str::to_owned).collect(),
+            blind: command.blind,
             deletes: command.replacements.is_empty(),
             found: now.monotonic,
             due: false,

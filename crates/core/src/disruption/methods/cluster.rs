@@ -6,6 +6,7 @@ use std::time::Duration;
 use dovetail_api::v1::ConsolidationPolicy;
 use jiff::Timestamp;
 
+use super::bill::ClusterBill;
 use crate::labels;
 use crate::pack::model::ids::{IndexVec, NodeId, PodId};
 use crate::problem::{Policy, Problem};
@@ -23,6 +24,8 @@ pub struct ClusterView {
     pub(super) pdbs: Vec<PodBudget>,
     /// The node of each pod of the problem, and the pod's place among that node's pods.
     pub(super) home: IndexVec<PodId, (NodeId, usize)>,
+    /// Savings Plans and Reserved Instances, where they count.
+    pub(super) bill: Option<ClusterBill>,
 }
 
 /// State of a node for disruption, beside what packing knows.
@@ -108,7 +111,7 @@ impl ClusterView {
                 problem.pods.push(pod.clone());
             }
         }
-        Self { problem, nodes, pools, pdbs, home }
+        Self { problem, nodes, pools, pdbs, home, bill: None }
     }
 
     /// The nodes of a workload file, all of which may be consolidated as far as nothing in it forbids. Node and pool belong

@@ -68,4 +68,6 @@ pub struct ConsolidationDecision {
     pub spare: Vec<usize>,
     /// True if the command pays only because prices differ.
     pub price_move: bool,
+    /// True if nodes were weighed by their own prices although there are commitments ([`super::decide`]).
+    pub blind: bool,
 }

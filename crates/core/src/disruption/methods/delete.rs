@@ -106,7 +106,8 @@ fn batch(pass: &mut Pass<'_, '_, '_>, receivers: &[NodeId]) -> (Vec<NodeId>, All
         if pass.fleet.nodes[node].arrivals > 0 {
             continue;
         }
-        if !pass.is_worth_deleting(node) {
+        let saved = pass.saved_beside(&taken, node);
+        if !pass.is_worth_deleting(node, saved) {
             pass.note(node, "what it costs is not worth the move of so many pods");
             continue;
         }
@@ -118,7 +119,7 @@ fn batch(pass: &mut Pass<'_, '_, '_>, receivers: &[NodeId]) -> (Vec<NodeId>, All
         }
         let mark = pass.fleet.mark();
         match clear(pass, node, receivers) {
-            Ok(()) if !pass.has_paid(&[node], pass.nodes[node].price) => pass.fleet.rollback(mark),
+            Ok(()) if !pass.has_paid(&[node], saved) => pass.fleet.rollback(mark),
             Ok(()) => {
                 taken.push(node);
                 allowance = after;

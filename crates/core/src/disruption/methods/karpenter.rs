@@ -95,6 +95,10 @@ fn attempt(
         pass.fleet.abandon(launch);
     }
     pass.fleet.rollback(start);
+    let found = found.and_then(|command| match pass.lowers_bill(&command) {
+        true => Ok(command),
+        false => Err("the bill would be no lower with what commitments cover".into()),
+    });
     found.and_then(|command| match balanced::approves(pass, &command) {
         true => Ok(command),
         false => Err("it would disturb more than it saves (consolidationPolicy Balanced)".into()),

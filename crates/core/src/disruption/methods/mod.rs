@@ -15,11 +15,13 @@
 //! 4. A node with an arrival of the same pass does not go in it: no pod moves twice.
 
 mod balanced;
+mod bill;
 mod budget;
 mod cluster;
 mod command;
 mod delete;
 mod empty;
+mod foresight;
 mod karpenter;
 mod many;
 mod outcome;
@@ -67,14 +69,41 @@ const METHODS: [&dyn Method; 8] = [
 ];
 
 fn next(pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand> {
-    METHODS.iter().find_map(|method| method.propose(pass))
+    METHODS.iter().find_map(|method| method.propose(pass).filter(|command| pass.lowers_bill(command)))
 }
 
 /// The decision of consolidation for now: one command at most, and the reasons that keep the other nodes.
 ///
+/// Where there are commitments, nodes are weighed in the way by which the bill ends lower.
+///
 /// # Errors
 /// [`PackingError::Bound`] where reading the cluster met a bound; none is set yet, as each method bounds its own trials.
 pub fn decide(
+    cluster: &ClusterView,
+    settings: &ConsolidationSettings,
+    now: Timestamp,
+) -> Result<ConsolidationDecision, PackingError> {
+    let blind = cluster.bill.is_some() && foresight::blind_ends_lower(cluster, settings, now)?;
+    decide_by(cluster, settings, now, blind)
+}
+
+/// The decision by one way of weighing: `blind` leaves commitments out.
+///
+/// # Errors
+/// As [`decide`].
+pub fn decide_by(
+    cluster: &ClusterView,
+    settings: &ConsolidationSettings,
+    now: Timestamp,
+    blind: bool,
+) -> Result<ConsolidationDecision, PackingError> {
+    if !blind || cluster.bill.is_none() {
+        return decide_as_is(cluster, settings, now);
+    }
+    Ok(ConsolidationDecision { blind, ..decide_as_is(&cluster.as_blind(), settings, now)? })
+}
+
+fn decide_as_is(
     cluster: &ClusterView,
     settings: &ConsolidationSettings,
     now: Timestamp,
@@ -86,7 +115,7 @@ pub fn decide(
     let price_move = command.as_ref().is_some_and(|command| pass.is_price_move(command));
     let unconsolidatable = pass.unconsolidatable(command.as_ref());
     let spare = pass.spare.iter().map(|node| node.index()).collect();
-    Ok(ConsolidationDecision { command, unconsolidatable, spare, price_move })
+    Ok(ConsolidationDecision { command, unconsolidatable, spare, price_move, blind: false })
 }
 
 /// Dollars an hour below which no nodes of its pools carry the pods that may move, by amounts and the cheapest prices alone: the

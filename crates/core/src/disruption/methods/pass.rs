@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dovetail_api::v1::ConsolidationPolicy;
 use jiff::Timestamp;
 
+use super::bill::PassBill;
 use super::cluster::ClusterView;
 use super::command::{ConsolidationCommand, Unconsolidatable};
 use super::settings::ConsolidationSettings;
@@ -64,6 +65,8 @@ pub(super) struct Pass<'p, 'c, 'a> {
     pub price_moves: usize,
     /// Numbers of instances that commands have taken of capacity reservations, by id.
     pub reserved_taken: BTreeMap<String, u32>,
+    /// Bill of what runs, where commitments count.
+    pub bill: Option<PassBill>,
     /// Nodes that could go and have yet to pay for it.
     pub spare: BTreeSet<NodeId>,
     /// Reasons of budgets and feature gates that keep nodes, as far as a method has looked; `notes` has all others.
@@ -92,11 +95,13 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             evictions: cluster.pdbs.iter().map(|pdb| pdb.allowed).collect(),
             price_moves: settings.price_moves,
             reserved_taken: BTreeMap::new(),
+            bill: PassBill::of_cluster(cluster),
             spare: BTreeSet::new(),
             barred: BTreeMap::new(),
             notes: BTreeMap::new(),
         };
         pass.nodes = NodeId::all(cluster.nodes.len()).map(|node| pass.view(node, now)).collect();
+        pass.reprice();
         pass.worth = (0..cluster.problem.node_pools.len()).map(|pool| pass.worth_in(pool)).collect();
         pass.mean_pod = (0..pass.worth.len()).map(|pool| pass.mean_pod_of(pool)).collect();
         for node in pass.nodes.ids() {
@@ -235,12 +240,12 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             (pod.index(), (!self.fleet.nodes[home].gone).then_some(home.index()))
         };
         let moves = pods.into_iter().map(to).collect();
-        let price = |node: &NodeId| self.nodes[*node].price;
+        let (price_before, price_after) = self.weighed(&candidates, &replacements);
         ConsolidationCommand {
             reason,
             method,
-            price_before: candidates.iter().map(price).sum(),
-            price_after: replacements.iter().map(|claim| claim.price).sum(),
+            price_before,
+            price_after,
             candidates: candidates.into_iter().map(NodeId::index).collect(),
             replacements,
             moves,
@@ -272,9 +277,11 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
                 receives: true,
                 efficient: true,
             });
+            self.bill_launched(claim);
         }
         self.fleet.commit();
         self.spend(command);
+        self.settle_bill(command);
     }
 
     /// Gives a pool's limits back what a node that goes has of them.

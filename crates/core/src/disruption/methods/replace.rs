@@ -221,7 +221,9 @@ fn fill(
         }
         let fits = pass.fleet.nodes[*node].asked().zip(&left).all(|(asked, left)| asked <= *left);
         let mut after = allowance.clone();
-        if !fits {
+        // Beside those that go already it may be paid for.
+        let saves = pass.nodes[*node].price <= 0.0 || pass.saved_beside(&taken, *node) > 0.0;
+        if !fits || !saves {
             continue;
         }
         if let Err(why) = after.take_node(pass, *node) {

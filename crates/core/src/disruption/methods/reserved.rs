@@ -12,6 +12,7 @@ use super::command::ConsolidationCommand;
 use super::delete::receivers;
 use super::pass::Pass;
 use super::{Method, RemovalReason, balanced};
+use crate::instance_type::is_marked;
 use crate::labels;
 use crate::pack::fleet::Fleet;
 use crate::pack::fleet::launch::{Bound, FreeSlot, TrialNode};
@@ -30,7 +31,13 @@ impl Method for Reserved {
     }
 
     fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand> {
-        let slots = pass.fleet.free_slots(&pass.reserved_taken);
+        let mut slots = pass.fleet.free_slots(&pass.reserved_taken);
+        // Reservations first, which stand empty for sure. The rest of commitments is a sum that others may take.
+        let offers = &pass.fleet.context.offers;
+        let is_covered = |slot: &FreeSlot| {
+            offers.within(slot.offering_bits).any(|(_, one)| one.reservation().is_some_and(is_marked))
+        };
+        slots.sort_by_key(is_covered);
         let candidates = if slots.is_empty() { vec![] } else { bought(pass) };
         if candidates.is_empty() {
             return None;
@@ -40,9 +47,14 @@ impl Method for Reserved {
             receivers(pass, true).into_iter().filter(|node| !all.contains(node)).collect()
         };
         let mut best: Option<ConsolidationCommand> = None;
+        // Each of the many slots of commitments has its part.
         let mut trials = MOST_TRIALS;
+        let each = if pass.cluster.bill.is_some() { MOST_TRIALS.div_ceil(slots.len()) } else { MOST_TRIALS };
         for slot in &slots {
-            let found = self.attempt(pass, slot, (&candidates, &stay), &mut trials);
+            let mut own = each.min(trials);
+            let before = own;
+            let found = self.attempt(pass, slot, (&candidates, &stay), &mut own);
+            trials -= before - own;
             let better = |found: &ConsolidationCommand| best.as_ref().is_none_or(|best| found.saving() > best.saving());
             best = found.filter(better).or(best);
         }
@@ -62,7 +74,7 @@ impl Reserved {
         let mut launch = pass.fleet.launch_reserved(slot)?;
         let start = pass.fleet.mark();
         let taken = fill(pass, &mut launch, (candidates, stay), trials);
-        let price: f64 = taken.iter().map(|node| pass.nodes[*node].price).sum();
+        let (price, _) = pass.weighed(&taken, &[]);
         let bound = Bound { price, spot: true, types: None };
         // Without a pod on it, it is a deletion, which is another method's.
         let claim = Some(&launch).filter(|launch| !launch.pods.is_empty());
@@ -70,7 +82,7 @@ impl Reserved {
         let command = claim.map(|claim| pass.command(RemovalReason::Underutilized, self.name(), taken, vec![claim]));
         pass.fleet.abandon(&mut launch);
         pass.fleet.rollback(start);
-        command.filter(|command| balanced::approves(pass, command))
+        command.filter(|command| balanced::approves(pass, command) && pass.lowers_bill(command))
     }
 }
 
@@ -103,6 +115,9 @@ fn fill(
         // Pods of a pool that comes first stay with it, as packing would have them.
         let weight = |pool: usize| pass.cluster.problem.node_pools[pool].weight;
         if pass.nodes[*node].pool.is_none_or(|own| weight(own) > weight(pool)) {
+            continue;
+        }
+        if pass.saved_beside(&taken, *node) <= 0.0 {
             continue;
         }
         let mut after = allowance.clone();

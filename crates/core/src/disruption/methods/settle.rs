@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::cluster::{ClusterView, NodeState, PodState, PoolState};
 use super::command::ConsolidationCommand;
+use super::foresight::settle_lower;
 use super::pass::Pass;
 use super::settings::ConsolidationSettings;
 use super::{fleet, next, options};
@@ -11,6 +12,7 @@ use crate::Problem;
 use crate::instance_type::subtract_reserved;
 use crate::pack::PackingError;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::NodeId;
 
 /// Largest number of passes.
 const MOST_ROUNDS: usize = 50;
@@ -44,6 +46,19 @@ pub fn settle(
     now: Timestamp,
     allowed: &dyn Fn(usize) -> usize,
 ) -> Result<Settled, PackingError> {
+    match cluster.bill {
+        Some(_) => Ok(settle_lower(cluster, settings, now, allowed)?.0),
+        None => settle_once(cluster, settings, now, allowed),
+    }
+}
+
+/// The same by one way of weighing.
+pub(super) fn settle_once(
+    cluster: ClusterView,
+    settings: &ConsolidationSettings,
+    now: Timestamp,
+    allowed: &dyn Fn(usize) -> usize,
+) -> Result<Settled, PackingError> {
     let mut settled = Settled { cluster, ..Settled::default() };
     let mut settings = settings.clone();
     for round in 0..MOST_ROUNDS {
@@ -68,7 +83,7 @@ fn one_round(
     let context = Context::new(&cluster.problem, &options)?;
     let mut pass = Pass::new(&cluster, settings, fleet(&cluster, &context), now);
     if settled.rounds == 0 {
-        settled.price.0 = price(&pass);
+        settled.price.0 = cluster.hourly_bill().unwrap_or_else(|| price(&pass));
     }
     let mut commands = Vec::new();
     loop {
@@ -82,7 +97,7 @@ fn one_round(
         });
         commands.push(command);
     }
-    settled.price.1 = price(&pass);
+    let after_prices = price(&pass);
     let price_moves = pass.price_moves;
     let after = (!commands.is_empty()).then(|| rebuilt(&pass, now));
     drop(pass);
@@ -90,6 +105,7 @@ fn one_round(
     let done = commands.len();
     settled.commands.extend(commands);
     settled.cluster = after.unwrap_or(cluster);
+    settled.price.1 = settled.cluster.hourly_bill().unwrap_or(after_prices);
     settings.price_moves = price_moves;
     Ok(done)
 }
@@ -112,7 +128,8 @@ fn refill(pass: &mut Pass<'_, '_, '_>, allowed: &dyn Fn(usize) -> usize) {
 fn rebuilt(pass: &Pass<'_, '_, '_>, now: Timestamp) -> ClusterView {
     let old = pass.cluster;
     let (mut nodes, mut states) = (Vec::new(), Vec::new());
-    for at in pass.fleet.nodes.ids().filter(|at| !pass.fleet.nodes[*at].gone) {
+    let rest: Vec<NodeId> = pass.fleet.nodes.ids().filter(|at| !pass.fleet.nodes[*at].gone).collect();
+    for at in rest.iter().copied() {
         let node = pass.node_now(at, true);
         let known = old.nodes.get(at.index());
         let mut state = known.cloned().unwrap_or_else(|| NodeState {
@@ -129,7 +146,7 @@ fn rebuilt(pass: &Pass<'_, '_, '_>, now: Timestamp) -> ClusterView {
     let pools: Vec<PoolState> = old.pools.clone();
     let mut problem = Problem { existing_nodes: nodes, pods: vec![], ..shell(&old.problem) };
     subtract_reserved(&mut problem.instance_types, &pass.reserved_taken);
-    ClusterView::new(problem, states, pools, old.pdbs.clone())
+    ClusterView::new(problem, states, pools, old.pdbs.clone()).with_bill(pass.bill_of_rest(&rest))
 }
 
 /// A problem without its pods and nodes.

@@ -8,6 +8,7 @@ use super::*;
 use crate::Problem;
 use crate::problem::Policy;
 
+mod bill;
 mod reserved;
 
 const NOW: &str = "2026-03-10T12:00:00Z";

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::commands::{ClaimsGoingAnyway, CommandAnswer, DisruptionCommand, Question, Queue};
 use super::*;
 use crate::cluster_state::{PlanningInput, Snapshot};
+use crate::commitments::Commitments;
 use crate::instance_type::InstanceType;
 
 /// Instance types of that many cpus, at 5 cents an hour for each.
@@ -87,6 +88,7 @@ impl World {
             asked: ClaimsGoingAnyway::new(),
             waiting: vec![],
             only: None,
+            blind: None,
             now,
         }
     }
@@ -146,6 +148,28 @@ fn oversized_node_is_replaced_by_one_planned_for_its_pods() {
     assert_eq!((claims(&command), command.decision()), (vec!["claim-large"], "replace"));
     assert_eq!(answer.planning.problem.pods[command.replacements[0].pods[0]].uid, "uid-one");
     assert!(command.price_after < command.price_before * 0.85);
+}
+
+/// The answer where a Reserved Instance of the largest type is declared.
+fn covered(world: &World, ends: f64) -> CommandAnswer {
+    let mut question = world.question(LATER);
+    let one = json!({"id": "r", "type": "reservedInstances", "instanceType": "k.16", "count": 1, "ends": at(ends)});
+    let written = [serde_json::from_value(one).unwrap()];
+    question.input.commitments = Arc::new(Commitments::from_written(&written, 1.0).unwrap());
+    question.answer().unwrap()
+}
+
+#[test]
+fn a_node_that_a_commitment_covers_stays_until_that_ends() {
+    let mut world = world();
+    world.sized("large", 16);
+    world.asking("one", "large", 1500, |_| ());
+    assert_eq!(covered(&world, 2.0 * LATER).command.map(|command| command.price_before), None);
+    let command = covered(&world, LATER - 1.0).command.unwrap();
+    assert_eq!((claims(&command), command.decision()), (vec!["claim-large"], "replace"));
+    // A node whose price nobody knows may use the commitment: nothing counts.
+    world.sized_as("strange", 2, ("x.9", "on-demand"));
+    assert!(covered(&world, 2.0 * LATER).command.is_some());
 }
 
 #[test]

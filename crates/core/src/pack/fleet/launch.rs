@@ -60,7 +60,7 @@ pub(crate) struct Saved {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FreeSlot {
     pool: PoolId,
-    offering_bits: Mask,
+    pub offering_bits: Mask,
 }
 
 /// Bounds for the launch options of a replacement.

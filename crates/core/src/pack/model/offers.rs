@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use super::bits::Bits;
 use super::ids::{IndexVec, InstanceTypeId, OfferingId};
 use super::numbers::len_of;
+use crate::instance_type::is_marked;
 use crate::labels;
 use crate::problem::Problem;
 use crate::requirements::{NodeSelectorRequirement, Requirement, Requirements};
@@ -125,12 +126,14 @@ impl Offers {
         let mut reserved = Vec::new();
         for at in universe.iter() {
             for offering in problem.instance_types[at].offerings.iter().filter(|one| is_there(one)) {
-                match offering.capacity_type == labels::RESERVED {
+                match offering.capacity_type == labels::RESERVED || offering.reservation().is_some_and(is_marked) {
                     true => reserved.push((at, offering)),
                     false => _ = read(at, offering),
                 }
             }
         }
+        // Offerings of commitments come after all reservations: they are the first that may find no offering bit.
+        reserved.sort_by_key(|(_, one)| one.reservation().is_some_and(is_marked));
         let offering_bits =
             reserved.into_iter().filter_map(|(at, one)| Some((read(at, one)?, one.reservation_capacity)));
         let offering_bits: Vec<(OfferingId, Option<u32>)> = offering_bits.collect();
@@ -230,7 +233,10 @@ impl Offers {
         for key in &self.keys {
             let Some(requirement) = wanted.get(key) else { continue };
             for (at, offering_bit) in self.offering_bits.enumerate() {
+                // Nodes that commitments cover are bought on demand, and get no label of a reservation.
+                let is_covered = || offering_bit.reservation().is_some_and(is_marked);
                 let good = match offering_bit.labels.get(key) {
+                    Some(_) if key == labels::CAPACITY_RESERVATION_ID && is_covered() => requirement.allows_absence(),
                     Some(own) => own.intersects(requirement),
                     None => requirement.allows_absence(),
                 };

@@ -7,6 +7,7 @@ use super::ids::{IndexVec, PoolId};
 use super::item::Item;
 use super::offers::{Mask, Offers, Reservation};
 use super::options::enough_values;
+use crate::instance_type::is_marked;
 use crate::pack::limits::LimitsLeft;
 use crate::pack::place::planned_node::PlannedNode;
 
@@ -94,6 +95,8 @@ impl Reservations {
     /// Describes the reservations of these offering bits that are used up; `None` if there are none.
     pub fn describe(&self, offering_bits: Mask) -> Option<String> {
         let used = self.all.iter().filter(|one| one.left == Some(0) && one.offering_bits & offering_bits != 0);
+        // Capacity of which commitments cover no more can be bought nevertheless.
+        let used = used.filter(|one| !is_marked(&one.id));
         let named: Vec<&str> = used.map(|one| if one.id.is_empty() { "without an id" } else { &one.id }).collect();
         let noun = if named.len() == 1 { "capacity reservation" } else { "capacity reservations" };
         (!named.is_empty()).then(|| format!("nothing is left of {noun} {}", named.join(", ")))

@@ -143,7 +143,7 @@ fn node() -> impl Strategy<Value = Value> {
     let zone = prop::sample::select(&ZONES[..]);
     (1u32..17, zone, any::<bool>(), 0..4u32, some(&VOLUMES, 0..3)).prop_map(
         |(cpu, zone, initialized, most, volumes)| {
-            // What is attached is among what is used.
+            // Attached volumes are among those that are used.
             let attached =
                 |driver: &str| volumes.iter().filter(|name| DRIVERS[usize::from(**name > "v1")] == driver).count();
             json!({"labels": {ZONE: zone}, "initialized": initialized, "volumes": volumes,
@@ -307,7 +307,7 @@ fn any_ports() -> impl Strategy<Value = Value> {
     prop::collection::vec(one, 0..3).prop_map(Value::Array)
 }
 
-/// What else a pod has, in some: where it would rather not be, when it came, what it tolerates.
+/// Further fields of some pods: preferences, creation time, tolerations.
 fn more_of_pod() -> impl Strategy<Value = Value> {
     let created = prop::sample::select(vec![
         None,
@@ -500,7 +500,7 @@ fn anything() -> impl Strategy<Value = Problem> {
         })
 }
 
-/// How often each pod is answered, where it waits.
+/// Number of answers for each pod that waits.
 fn answered(problem: &Problem, packing: &Packing) -> Vec<(String, usize)> {
     let mut seen = vec![0; problem.pods.len()];
     packing.claims.iter().flat_map(|claim| &claim.pods).for_each(|pod| seen[*pod] += 1);
@@ -511,7 +511,7 @@ fn answered(problem: &Problem, packing: &Packing) -> Vec<(String, usize)> {
     wrong.map(|(pod, seen)| (pod.name.clone(), seen)).collect()
 }
 
-/// How many problems are drawn: some seconds' worth, more by `PROPTEST_CASES`.
+/// Number of problems that are drawn: some seconds' worth, more by `PROPTEST_CASES`.
 fn cases(own: u32) -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
     ProptestConfig {

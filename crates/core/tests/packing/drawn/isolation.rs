@@ -1,4 +1,4 @@
-//! What packing fails with is found by halves and left out; all others are packed together.
+//! Pods that packing fails with are found by halves and left out; all others are packed together.
 #![allow(clippy::unwrap_used)]
 
 use crate::common;

@@ -273,7 +273,7 @@ proptest! {
 
     #[test]
     fn nonsense_is_refused_or_answered(written in nonsense()) {
-        // What cannot be read at all is refused with its place; all else is packed.
+        // A problem that cannot be read at all is refused with its place; all else is packed.
         if let Ok(problem) = serde_json::from_value::<Problem>(written) {
             let _ = dovetail_core::faults::find_faults(&problem);
             let _ = warnings(&problem);

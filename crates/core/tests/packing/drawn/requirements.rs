@@ -22,7 +22,7 @@ fn written() -> impl Strategy<Value = NodeSelectorRequirement> {
     })
 }
 
-/// What the Kubernetes documentation says of a label that is there.
+/// The rule of the Kubernetes documentation for a label that is there.
 fn satisfied(written: &NodeSelectorRequirement, value: &str) -> bool {
     let listed = written.values.iter().any(|one| one == value);
     let compare = |holds: fn(i64, i64) -> bool| {

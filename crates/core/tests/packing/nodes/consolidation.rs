@@ -70,7 +70,7 @@ fn what_was_just_packed_is_left_alone_and_never_replaced_later() {
     }
 }
 
-/// What every command has to keep to, done one after the other.
+/// Checks the rules that every command has to keep to, done one after the other.
 fn check(start: &ClusterView, end: &Settled, what: &str) {
     let mut price = end.price.0;
     for command in &end.commands {

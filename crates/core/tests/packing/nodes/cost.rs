@@ -1,4 +1,4 @@
-//! What the policy `cost` weighs beside the price, one claim a test.
+//! The policy `cost` weighs more than the price, one claim a test.
 #![allow(clippy::unwrap_used)]
 
 use crate::common;

@@ -1,4 +1,4 @@
-//! Which instance types a claim keeps as options: none far dearer than its cheapest, and nothing unusual unless it has to be.
+//! Instance types that a claim keeps as options: none far dearer than its cheapest, and nothing unusual unless it has to be.
 #![allow(clippy::unwrap_used)]
 
 use dovetail_core::pack::{Options, solve};

@@ -76,7 +76,7 @@ fn said(claim: &PlannedClaim, key: &str) -> Vec<String> {
     said.map(|said| said.values.clone()).unwrap_or_default()
 }
 
-/// How many claims are of each capacity type: reserved, spot, on demand.
+/// Number of claims of each capacity type: reserved, spot, on demand.
 fn kinds(packing: &Packing) -> [usize; 3] {
     ["reserved", "spot", "on-demand"]
         .map(|kind| packing.claims.iter().filter(|claim| claim.cheapest_capacity_type == kind).count())

@@ -1,4 +1,4 @@
-//! What pods merely prefer opens no node that kube-scheduler would leave empty, as it binds on the first node that is ready.
+//! A mere preference of pods opens no node that kube-scheduler would leave empty, as it binds on the first node that is ready.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common;
@@ -58,7 +58,7 @@ fn spread(app: &str, when: &str) -> Value {
         "labelSelector": {"matchLabels": {"app": app}}}]})
 }
 
-/// How many of the planned nodes get pods when they become ready in an order, each bought as its cheapest type, and
+/// Number of the planned nodes that get pods when they become ready in an order, each bought as its cheapest type, and
 /// kube-scheduler binds on each whatever fits by what it requests.
 fn used(problem: &Problem, packing: &Packing, order: &[usize]) -> usize {
     let mut waiting: Vec<usize> = packing.claims.iter().flat_map(|claim| claim.pods.clone()).collect();

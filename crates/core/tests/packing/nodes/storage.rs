@@ -1,4 +1,4 @@
-//! What the cluster state makes of volumes, namespaces and StatefulSets when it is asked for a packing problem.
+//! Volumes, namespaces and StatefulSets of the cluster state in the packing problem that it makes.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;

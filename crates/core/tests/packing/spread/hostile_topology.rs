@@ -309,7 +309,7 @@ fn node_lacking_one_spread_key_of_a_pod_is_not_counted() {
     };
     assert_eq!(zones(json!({ZONE: "a"}), both.clone()), ["a", "b"]);
     assert_eq!(zones(json!({ZONE: "a", "rack": "2"}), both.clone()), ["b"]);
-    // What may be broken is no key that a node has to have for what may not.
+    // A constraint that may be broken adds no key that a node has to have for one that may not.
     both["topologySpreadConstraints"][1]["whenUnsatisfiable"] = json!("ScheduleAnyway");
     assert_eq!(zones(json!({ZONE: "a"}), both), ["b"]);
 }
@@ -320,7 +320,7 @@ fn self_affine_pods_by_zone_and_by_host_begin_in_one_zone() {
     host["affinity"]["nodeAffinity"] = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "size", "operator": "In", "values": ["large"]}]}]}});
     let mut problem = problem(vec![("a", needs("podAffinity", "a", ZONE)), ("a", host)]);
-    // What both can be on is in another zone than what is cheapest for the first.
+    // The type that both can be on is in another zone than the cheapest for the first.
     let mut small = (*problem.instance_types[0]).clone();
     small.name = "s.1".into();
     small.capacity.set("cpu", 1000);

@@ -1,4 +1,4 @@
-//! Which domains a topology spread counts: those of nodes that are there, by its policies, and those that its pods could have.
+//! Domains that a topology spread counts: those of nodes that are there, by its policies, and those that its pods could have.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ fn plain() -> Vec<Value> {
     vec![a_type("m.x", "amd64", &["zone-a", "zone-b", "zone-c"], json!(null))]
 }
 
-/// How many pods each value of a key gets.
+/// Number of pods that each value of a key gets.
 fn held(packing: &Packing, key: &str) -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
     for claim in &packing.claims {

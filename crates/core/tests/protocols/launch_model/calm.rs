@@ -1,4 +1,4 @@
-//! What comes of a world in which nothing goes wrong any more: whoever leads does all that is to be done, in order.
+//! The end of a world in which nothing goes wrong any more: the leader does all that is to be done, in order.
 
 use std::hash::BuildHasher;
 
@@ -12,7 +12,7 @@ use super::world::{Faults, World};
 const TICKS: u64 = 14;
 
 impl World {
-    /// Whether all is well in the end. `calm` are worlds from which it was, or which are being followed.
+    /// Checks that all is well in the end. `calm` are worlds from which it was, or which are being followed.
     pub fn calms_down(&self, calm: &mut FxHashSet<u64>) -> Result<(), String> {
         let mut world = self.clone();
         world.faults = Faults::default();

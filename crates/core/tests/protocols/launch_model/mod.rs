@@ -26,7 +26,7 @@ use rustc_hash::{FxBuildHasher, FxHashSet};
 use replica::Candidate;
 use world::{Broken, Cloud, Faults, SETTINGS, World, ticks};
 
-/// What happens next.
+/// The next thing that happens in a history.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Tick,
@@ -51,7 +51,7 @@ enum Event {
     Delete(usize),
 }
 
-/// What EC2 makes of a CreateFleet.
+/// Result of a CreateFleet in EC2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Launched {
@@ -76,7 +76,7 @@ const FATES: [Fate; 8] = [
     Fate::Never,
 ];
 
-/// How far histories are followed.
+/// Bounds within which histories are followed.
 #[derive(Clone, Copy)]
 struct Bounds {
     candidates: usize,
@@ -272,7 +272,7 @@ impl World {
     }
 }
 
-/// What a walk has seen.
+/// Counts of a walk over all histories.
 #[derive(Debug, Default)]
 struct Walk {
     states: usize,
@@ -283,7 +283,7 @@ struct Walk {
     doubled: usize,
 }
 
-/// What must not be, and how it came about.
+/// A violation, and the history that leads to it.
 #[derive(Debug)]
 struct Counterexample {
     what: String,
@@ -429,7 +429,7 @@ fn call_for_three_claims_is_divided_once() {
     holds_merged("one for three claims, crash", &Bounds { needs: 3, faults, ..MERGED });
 }
 
-/// What the walk finds of a call for two claims where something is taken away.
+/// Checks that the walk finds `what` of a call for two claims where something is taken away.
 fn finds_merged(broken: Broken, faults: Faults, what: &str) {
     let found = walk(&Bounds { broken: Some(broken), faults, horizon: 2, ..MERGED }).expect_err("nothing is found");
     println!("{broken:?}: {}: {:?}", found.what, found.history);
@@ -461,7 +461,7 @@ fn walk_finds_a_call_made_again_for_a_claim_that_left() {
     finds_merged(Broken::RepeatsForAll, Faults { late: 1, deleted: 1, ..NONE }, "which has left it");
 }
 
-/// What the walk finds where something is taken away.
+/// Checks that the walk finds `what` where something is taken away.
 fn finds(broken: Broken, faults: Faults, what: &str) {
     let bounds = Bounds { horizon: 5, broken: Some(broken), faults, ..TWO };
     let found = walk(&bounds).expect_err("nothing is found");

@@ -43,7 +43,7 @@ pub struct Candidate {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
     protocol: Protocol,
-    /// What is to be done next, or is under way.
+    /// The step that is to be done next, or is under way.
     pub step: LaunchStep,
     /// The claim, once it is known.
     claim: Option<usize>,
@@ -54,7 +54,7 @@ pub struct Run {
     goes: bool,
     /// Looks in this tick: ten seconds apart.
     pub looks: u8,
-    /// When it last looked.
+    /// Tick of its last look.
     looked: u64,
 }
 
@@ -126,7 +126,7 @@ impl World {
         Timestamp::UNIX_EPOCH + SignedDuration::try_from(TICK * u32::try_from(tick).unwrap()).unwrap()
     }
 
-    /// Whether a candidate may act: its own deadline, on its own clock.
+    /// True if a candidate may act: by its own deadline, on its own clock.
     pub fn acts(&self, number: usize) -> bool {
         let one = &self.all[number];
         let holds = |until| self.time() < until || self.is_broken(Broken::NoDeadline);

@@ -1,4 +1,4 @@
-//! What there is beside the candidates: the API server with its Lease, its fence and its claims, and EC2; and what each of
+//! The world beside the candidates: the API server with its Lease, its fence and its claims, and EC2; and what each of
 //! them makes of a request. What must not be is noticed here.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ pub const fn ticks(count: u64) -> Duration {
     Duration::from_secs(60 * count)
 }
 
-/// How EC2 takes a ClientToken that it has seen before.
+/// EC2's answer to a ClientToken that it has seen before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cloud {
     /// It answers what it answered then.
@@ -33,7 +33,7 @@ pub enum Cloud {
     Heedless,
 }
 
-/// What is taken away at the seam between the decisions and the world.
+/// The safeguard that is taken away at the seam between the decisions and the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Broken {
     /// The API server lets any term write.
@@ -58,7 +58,7 @@ pub enum Broken {
     RepeatsForAll,
 }
 
-/// How much may still go wrong.
+/// Number of faults of each kind that may still come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
     /// Leaders that crash and start again.
@@ -121,7 +121,7 @@ pub struct Fleet {
     pub count: usize,
     pub client: String,
     pub tag: String,
-    /// Who waits for its answer.
+    /// The candidate that waits for its answer.
     pub by: Option<usize>,
 }
 
@@ -156,7 +156,7 @@ pub struct World {
     pub sent: u8,
     /// Claims of the present term that were created after their sender had given them up.
     pub slipped: usize,
-    /// What must not be, and is.
+    /// The violation that was noticed.
     pub wrong: Option<String>,
 }
 
@@ -249,7 +249,7 @@ impl World {
         if before.as_ref().is_none_or(|there| *there != part.token) {
             one.tokens.push(part.token.clone());
             one.place.clone_from(&part.place);
-            // What was launched in the tick of that look may not have been there yet.
+            // An instance that was launched in the tick of that look may not have been there yet.
             before.iter().for_each(|tag| self.excuse(tag, |one| one.launched >= looked));
         }
         Ok(claim)
@@ -411,7 +411,7 @@ impl World {
         (0..self.instances.len()).filter(|at| found(&self.instances[*at])).collect()
     }
 
-    /// Whether EC2 has launched for the ClientToken and would say so.
+    /// True if EC2 has launched for the ClientToken and would say so.
     pub fn remembers(&self, client: &str) -> bool {
         self.cloud == Cloud::Heeds && self.instances.iter().any(|one| one.client == client)
     }

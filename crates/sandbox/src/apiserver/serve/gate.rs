@@ -1,7 +1,7 @@
 //! Access control, and the pages for people beside the API.
 use crate::apiserver::{ApiError, Body};
 use bytes::Bytes;
-use dovetail_observability::access::{HttpAccess, PAGE_HEADERS, TurnedAway};
+use dovetail_observability::access::{HttpAccess, PAGE_HEADERS, TurnedAway, is_own_request};
 use futures::future::BoxFuture;
 use http::request::Parts;
 use http::{Method, Response, header};
@@ -12,19 +12,24 @@ use std::sync::Arc;
 /// A page: its content type and its text.
 pub type ServedPage = (&'static str, Bytes);
 
-/// The pages by path and what the client accepts; none for a path that is the API's.
+/// The pages by path, with its query, and what the client accepts; none for a path that is the API's.
 pub type PagesByPath = Arc<dyn Fn(&str, &str) -> BoxFuture<'static, Option<ServedPage>> + Send + Sync>;
 
-/// The gate before the API: it checks tokens and serves pages.
+/// Changes that the console asks for, by path with its query: what is said of them, or why they are refused; none for a path
+/// that is the API's.
+pub type ActionsByPath = Arc<dyn Fn(&str) -> Option<BoxFuture<'static, Result<Vec<u8>, String>>> + Send + Sync>;
+
+/// The gate before the API: it checks tokens, serves pages and lets the console act.
 pub struct Gate {
     access: HttpAccess,
     pub(super) pages: Option<PagesByPath>,
+    pub(super) actions: Option<ActionsByPath>,
 }
 
 impl Gate {
     /// A gate that asks for a token, or for none.
     pub fn new(token: Option<String>) -> Self {
-        Gate { access: HttpAccess::new(token), pages: None }
+        Gate { access: HttpAccess::new(token), pages: None, actions: None }
     }
 
     /// The answer to who is not let in, or asks for a page; none when the API is to answer.
@@ -32,15 +37,25 @@ impl Gate {
         if let Err(refused) = self.admit(parts) {
             return Some(refuse(&refused));
         }
+        let asked = parts.uri.path_and_query().map_or("/", |all| all.as_str());
+        if let Some(action) = self.actions.as_ref().filter(|_| parts.method == Method::POST).and_then(|all| all(asked))
+        {
+            // Not begun before it is awaited.
+            if !is_own_request(&parts.uri, &parts.headers) {
+                return Some(refuse(&ApiError::new(403, "Forbidden", "only the console's own page may ask for this")));
+            }
+            return Some(match action.await {
+                Ok(said) => page("application/json", said.into()),
+                Err(why) => refuse(&ApiError::new(400, "BadRequest", why)),
+            });
+        }
         let pages = self.pages.as_ref().filter(|_| parts.method == Method::GET)?;
         // The root is the API's list of paths, unless somebody wants to read.
         let accepted = accepted(parts);
         let reads = accepted.contains("text/html");
-        let asked = (parts.uri.path() != "/" || reads).then(|| pages(parts.uri.path(), &accepted))?;
-        let (kind, page) = asked.await?;
-        let response = Response::builder().header(header::CONTENT_TYPE, kind);
-        let response = PAGE_HEADERS.into_iter().fold(response, |response, (name, value)| response.header(name, value));
-        Some(response.body(whole(page)).map_err(io::Error::other))
+        let asked = (parts.uri.path() != "/" || reads).then(|| pages(asked, &accepted))?;
+        let (kind, text) = asked.await?;
+        Some(page(kind, text))
     }
 
     fn admit(&self, parts: &Parts) -> Result<(), ApiError> {
@@ -51,6 +66,12 @@ impl Gate {
             }
         })
     }
+}
+
+fn page(kind: &str, text: Bytes) -> io::Result<Response<Body>> {
+    let response = Response::builder().header(header::CONTENT_TYPE, kind);
+    let response = PAGE_HEADERS.into_iter().fold(response, |response, (name, value)| response.header(name, value));
+    response.body(whole(text)).map_err(io::Error::other)
 }
 
 /// All that the headers `Accept` say.

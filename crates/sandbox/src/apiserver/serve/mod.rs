@@ -2,7 +2,7 @@
 mod gate;
 mod tls;
 
-pub use gate::{PagesByPath, ServedPage};
+pub use gate::{ActionsByPath, PagesByPath, ServedPage};
 pub use tls::{TlsError, TlsIdentity};
 
 use super::{ApiServer, KubeService};
@@ -72,6 +72,13 @@ impl Listener {
     #[must_use]
     pub fn with_pages(mut self, pages: PagesByPath) -> Self {
         self.gate.pages = Some(pages);
+        self
+    }
+
+    /// Lets the console act.
+    #[must_use]
+    pub fn with_actions(mut self, actions: ActionsByPath) -> Self {
+        self.gate.actions = Some(actions);
         self
     }
 

@@ -1,6 +1,6 @@
 //! The server on a real socket.
 use super::*;
-use crate::apiserver::{Listener, PagesByPath, TlsIdentity};
+use crate::apiserver::{ActionsByPath, Listener, PagesByPath, TlsIdentity};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -114,6 +114,33 @@ async fn a_page_is_shown_to_who_reads_and_paths_to_who_parses() {
         };
         assert!(asked("text/html,*/*").await.ends_with("<p>hello"));
         assert!(asked("application/json").await.contains("/apis/apps/v1"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn console_acts_from_its_own_page_alone() {
+    let actions: ActionsByPath = Arc::new(|asked: &str| {
+        let said = asked.strip_prefix("/act?").map(|what| match what {
+            "well" => Ok(b"done".to_vec()),
+            _ => Err(format!("{what} is no action")),
+        });
+        said.map(|said| Box::pin(std::future::ready(said)) as _)
+    });
+    served(listener(None).await.with_actions(actions), async |address| {
+        let asked = async |what: &str, how: &str| {
+            let own = "Host: localhost:80\r\nContent-Length: 0\r\nConnection: close\r\n";
+            ask(address, &format!("POST {what} HTTP/1.1\r\n{own}{how}\r\n")).await
+        };
+        let own = "X-Dovetail-Console: 1\r\nOrigin: http://localhost:80\r\n";
+        assert!(asked("/act?well", own).await.ends_with("done"));
+        let refused = asked("/act?ill", own).await;
+        assert!(refused.starts_with("HTTP/1.1 400") && refused.contains("ill is no action"), "{refused}");
+        for other in ["", "Origin: http://localhost:80\r\n", "X-Dovetail-Console: 1\r\nOrigin: http://localhost:81\r\n"]
+        {
+            assert!(asked("/act?well", other).await.starts_with("HTTP/1.1 403"), "{other}");
+        }
+        assert!(asked("/readyz", own).await.starts_with("HTTP/1.1 405"), "the API's own paths are the API's");
     })
     .await;
 }

@@ -4,6 +4,7 @@ use super::super::Pass;
 use super::super::delete::receivers;
 use super::super::settle::shell;
 use crate::Problem;
+use crate::commitments;
 use crate::pack::model::ids::{IndexVec, NodeId, PodId};
 use crate::pack::{Options, PlannedClaim, solve_within};
 use crate::problem::ExistingNode;
@@ -59,7 +60,10 @@ fn asked(pass: &Pass<'_, '_, '_>, nodes: &[NodeId], pods: &[PodId]) -> (Problem,
         }
     }
     let pods = pods.iter().map(|pod| pass.cluster.problem.pods[*pod].clone()).collect();
-    (Problem { pods, existing_nodes, ..shell(&pass.cluster.problem) }, there)
+    let mut problem = Problem { pods, existing_nodes, ..shell(&pass.cluster.problem) };
+    // Another method is for what commitments have left.
+    commitments::without(&mut problem.instance_types);
+    (problem, there)
 }
 
 impl Pass<'_, '_, '_> {

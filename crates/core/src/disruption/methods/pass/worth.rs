@@ -22,7 +22,7 @@ impl Pass<'_, '_, '_> {
     }
 
     /// True if a node is worth its price when it is full, or its pods are not worth moving for what they would save.
-    pub(super) fn is_efficient(&self, node: NodeId) -> bool {
+    pub fn is_efficient(&self, node: NodeId) -> bool {
         let view = &self.nodes[node];
         let Some(pool) = view.pool else { return true };
         let member = &self.fleet.nodes[node];
@@ -56,10 +56,10 @@ impl Pass<'_, '_, '_> {
         self.node_price().extra_for(price / new.max(1) as f64) * new.saturating_sub(old) as f64
     }
 
-    /// True if deleting a node saves enough for each of its pods, which all move.
-    pub fn is_worth_deleting(&self, node: NodeId) -> bool {
+    /// True if deleting a node, which saves `price`, saves enough for each of its pods, which all move.
+    pub fn is_worth_deleting(&self, node: NodeId, price: f64) -> bool {
         let (view, member) = (&self.nodes[node], &self.fleet.nodes[node]);
         let mean = view.pool.map_or(0.0, |pool| self.mean_pod[pool]);
-        view.price >= self.settings.least_per_pod * mean * member.pods.len() as f64
+        price >= self.settings.least_per_pod * mean * member.pods.len() as f64
     }
 }

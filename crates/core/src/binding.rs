@@ -1,47 +1,65 @@
-//! Pods expected on nodes. When the last pod of a plan is bound, it is known how many each node got.
+//! Pods expected on nodes: the binding of plans. When the last pod of a plan is bound, it is known how many each node got.
+//! `T` is what a plan carries along, such as the trace that it belongs to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dovetail_core::cluster_state::NominationTarget;
-
-use crate::messages::{Planned, TraceContext};
+use crate::cluster_state::NominationTarget;
 
 /// Plans whose pods are not all bound, by their target.
-#[derive(Default)]
-pub(super) struct Plans(BTreeMap<NominationTarget, PlanState>);
+#[derive(Debug)]
+pub struct Plans<T>(BTreeMap<NominationTarget, PlanState<T>>);
 
-struct PlanState {
+impl<T> Default for Plans<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+#[derive(Debug)]
+struct PlanState<T> {
     waiting: BTreeSet<String>,
     /// Number of pods that each node got: kube-scheduler may put some on others than the plan's.
     bound: BTreeMap<String, usize>,
-    trace: TraceContext,
+    carried: T,
 }
 
 /// A plan that is over.
 #[derive(Debug, PartialEq)]
-pub(super) struct BoundPods {
+pub struct BoundPods<T> {
     pub target: NominationTarget,
     /// Number of its pods that each node got.
     pub bound: BTreeMap<String, usize>,
-    pub trace: TraceContext,
+    pub carried: T,
 }
 
 /// Consequences of a pod that is bound or gone.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Settled {
+#[derive(Debug, PartialEq)]
+pub struct Settled<T> {
     /// The plan that it counts with, if it was planned.
-    pub plan: Option<(NominationTarget, TraceContext)>,
+    pub plan: Option<(NominationTarget, T)>,
     /// That plan, if it was the last pod.
-    pub over: Option<BoundPods>,
+    pub over: Option<BoundPods<T>>,
 }
 
-impl Plans {
+impl<T> Default for Settled<T> {
+    fn default() -> Self {
+        Self { plan: None, over: None }
+    }
+}
+
+impl<T: Copy> Plans<T> {
+    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// A pod of a plan is bound to a node, which is of that claim, or gone.
-    pub fn settle(&mut self, uid: &str, node: Option<&str>, claim: Option<&str>) -> Settled {
+    pub fn settle(&mut self, uid: &str, node: Option<&str>, claim: Option<&str>) -> Settled<T> {
         let planned = self.0.iter().find(|(_, plan)| plan.waiting.contains(uid)).map(|(target, _)| target.clone());
         let Some(planned) = planned else {
             // One whose plan an earlier leader made, or that found room before it was planned, counts with those for its node.
@@ -59,31 +77,31 @@ impl Plans {
         }
         let Some(plan) = self.0.get_mut(&target) else { return Settled::default() };
         plan.waiting.remove(uid);
-        let (trace, over) = (plan.trace, plan.waiting.is_empty());
+        let (carried, over) = (plan.carried, plan.waiting.is_empty());
         let over = if over { self.finish(&target) } else { None };
-        Settled { plan: Some((target, trace)), over }
+        Settled { plan: Some((target, carried)), over }
     }
 
     /// Pods are planned for a place; those of them that were planned for another are no longer waited for there. Returns the
     /// plans that are over by that.
-    pub fn plan(&mut self, planned: Planned) -> Vec<BoundPods> {
+    pub fn plan(&mut self, target: NominationTarget, pods: &[String], carried: T) -> Vec<BoundPods<T>> {
         for plan in self.0.values_mut() {
-            plan.waiting.retain(|uid| !planned.pods.contains(uid));
+            plan.waiting.retain(|uid| !pods.contains(uid));
         }
-        let left = |(target, plan): (&NominationTarget, &PlanState)| {
-            (plan.waiting.is_empty() && *target != planned.target).then(|| target.clone())
+        let left = |(other, plan): (&NominationTarget, &PlanState<T>)| {
+            (plan.waiting.is_empty() && *other != target).then(|| other.clone())
         };
         let left: Vec<NominationTarget> = self.0.iter().filter_map(left).collect();
-        let over = left.iter().filter_map(|target| self.finish(target)).collect();
-        let new = || PlanState { waiting: BTreeSet::new(), bound: BTreeMap::new(), trace: planned.trace };
-        self.0.entry(planned.target).or_insert_with(new).waiting.extend(planned.pods);
+        let over = left.iter().filter_map(|other| self.finish(other)).collect();
+        let new = || PlanState { waiting: BTreeSet::new(), bound: BTreeMap::new(), carried };
+        self.0.entry(target).or_insert_with(new).waiting.extend(pods.iter().cloned());
         over
     }
 
     /// A plan is over.
-    pub fn finish(&mut self, target: &NominationTarget) -> Option<BoundPods> {
-        let PlanState { bound, trace, .. } = self.0.remove(target)?;
-        Some(BoundPods { target: target.clone(), bound, trace })
+    pub fn finish(&mut self, target: &NominationTarget) -> Option<BoundPods<T>> {
+        let PlanState { bound, carried, .. } = self.0.remove(target)?;
+        Some(BoundPods { target: target.clone(), bound, carried })
     }
 
     fn count(&mut self, target: &NominationTarget, node: &str) {
@@ -119,7 +137,7 @@ mod tests {
         NominationTarget::Claim(name.to_owned())
     }
 
-    fn plans(all: &[(&str, &[&str])]) -> Plans {
+    fn plans(all: &[(&str, &[&str])]) -> Plans<()> {
         let mut plans = Plans::default();
         for (name, pods) in all {
             assert!(plan(&mut plans, name, pods).is_empty());
@@ -127,13 +145,12 @@ mod tests {
         plans
     }
 
-    fn plan(plans: &mut Plans, name: &str, pods: &[&str]) -> Vec<NominationTarget> {
-        let trace = TraceContext::root(&mut fastrand::Rng::with_seed(1));
-        let pods = pods.iter().map(|pod| (*pod).to_owned()).collect();
-        plans.plan(Planned { target: claim(name), pods, trace }).into_iter().map(|over| over.target).collect()
+    fn plan(plans: &mut Plans<()>, name: &str, pods: &[&str]) -> Vec<NominationTarget> {
+        let pods: Vec<String> = pods.iter().map(|pod| (*pod).to_owned()).collect();
+        plans.plan(claim(name), &pods, ()).into_iter().map(|over| over.target).collect()
     }
 
-    fn bind(plans: &mut Plans, uid: &str, claim: &str) -> Option<(NominationTarget, Vec<(String, usize)>)> {
+    fn bind(plans: &mut Plans<()>, uid: &str, claim: &str) -> Option<(NominationTarget, Vec<(String, usize)>)> {
         let node = format!("node-{claim}");
         let over = plans.settle(uid, Some(&node), Some(claim)).over?;
         Some((over.target, over.bound.into_iter().collect()))

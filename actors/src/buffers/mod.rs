@@ -1,0 +1,303 @@
+//! Holds the room of capacity buffers: finds places for it after all real pods, orders nodes for what has none, and says at each
+//! buffer what is there. Decided in `dovetail_core::buffers`; started where the feature gate CapacityBuffer is open.
+//!
+//! ```text
+//! watch (where the kind is served), templates and workloads (asked for every ten seconds) ──► look ─┬─► HeldRoom: disruption
+//! cluster_watcher: the cluster has changed ───────────────────────────────────────────────────────┘ ├─► PlanClaims, LaunchClaims
+//!                                                                                                    └─► conditions, events
+//! ```
+//!
+//! The cluster state hears of a plan before anything is created and before the next look, and the claim's annotation has the
+//! room that it is for: nobody plans it twice, no later leader either.
+//!
+//! At the mailbox's bound: what comes in only says that something has changed; there is one look at a time.
+
+mod condition;
+mod launching;
+mod sources;
+mod watching;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::autoscaling::CapacityBuffer;
+use dovetail_core::buffers::{
+    Buffer, BufferFault, BufferMemory, BufferPlan, ChunkProblem, buffer_demand, cap_all, plan_chunks,
+};
+use dovetail_core::cluster_state::{HeldRoom, PlanningInput, Snapshot};
+use dovetail_core::pack::{Options, Packing};
+use jiff::tz::TimeZone;
+use kube::ResourceExt;
+
+use self::sources::Sources;
+use self::watching::{KnownBuffer, KnownBuffers};
+use crate::context::brakes::Brakes;
+use crate::context::env::Env;
+use crate::context::solver::{Solver, attempt};
+use crate::kube::calls::Calls;
+use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder};
+use crate::messages::{BuffersState, ClusterChanged, HoldRoom, InstanceTypesFor, Observe, TakeObserved};
+
+/// Pause after a change before a look, as changes come in bursts.
+const SETTLING_TIME: Duration = Duration::from_millis(500);
+/// Interval of the looks when nothing changes: templates and workloads are asked for again.
+const POLL: Duration = Duration::from_secs(10);
+/// Pause after a look that had no answer.
+const NO_ANSWER: Duration = Duration::from_secs(1);
+/// A look is followed by a pause of so many times the time that it took.
+const REST_FACTOR: u32 = 4;
+/// Longest time from the start for which disruption waits until buffers have been listed.
+const LISTED_WITHIN: Duration = Duration::from_secs(120);
+
+/// Addresses that it sends to.
+#[derive(Clone)]
+pub struct BuffersLinks {
+    /// For snapshots, plans and the places of room.
+    pub cluster: ToClusterWatcher,
+    /// For instance types.
+    pub catalogue: ToCatalogue,
+    /// For claims that are to be launched.
+    pub launcher: ToLauncher,
+    /// For events.
+    pub recorder: ToRecorder,
+    /// For the buffers, their templates and workloads.
+    pub calls: Calls,
+}
+
+/// The actor `buffers`.
+pub struct Buffers {
+    env: Env,
+    links: BuffersLinks,
+    solver: Arc<dyn Solver>,
+    rng: fastrand::Rng,
+    known: KnownBuffers,
+    sources: Sources,
+    memory: BufferMemory,
+    /// Time of the start. Monotonic.
+    begun: Duration,
+    looking: bool,
+    changed: bool,
+    /// Time and handle of the next look.
+    wake: Option<(Duration, SpawnHandle)>,
+    state: BuffersState,
+    /// Reasons of the condition Provisioning as they were reported last, by buffer.
+    reported: BTreeMap<String, &'static str>,
+    /// Buffers whose status is being written.
+    writing: BTreeSet<String>,
+    /// Buffers whose status cannot be written.
+    brakes: Brakes,
+}
+
+/// A buffer with what it asks for.
+pub(super) type Demand = (Arc<CapacityBuffer>, Result<Buffer, BufferFault>);
+
+/// Outcome of a look.
+struct Planned {
+    sources: Sources,
+    snapshot: Snapshot,
+    demands: BTreeMap<String, Demand>,
+    asked: ChunkProblem,
+    packing: Packing,
+    plan: BufferPlan,
+}
+
+impl Buffers {
+    /// At the start of a term.
+    pub fn new(env: &Env, links: BuffersLinks, solver: Arc<dyn Solver>) -> Self {
+        let env = env.for_actor("buffers");
+        let (rng, begun) = (env.rng("names"), env.now());
+        Self {
+            env,
+            links,
+            solver,
+            rng,
+            known: KnownBuffers::default(),
+            sources: Sources::default(),
+            memory: BufferMemory::default(),
+            begun,
+            looking: false,
+            changed: false,
+            wake: None,
+            state: BuffersState::default(),
+            reported: BTreeMap::new(),
+            writing: BTreeSet::new(),
+            brakes: Brakes::default(),
+        }
+    }
+}
+
+impl Actor for Buffers {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.look_for_kind(ctx);
+        self.look_in(LISTED_WITHIN, ctx);
+    }
+}
+
+impl Handler<ClusterChanged> for Buffers {
+    type Result = ();
+
+    fn handle(&mut self, _: ClusterChanged, ctx: &mut Self::Context) {
+        if !self.known.is_empty() {
+            self.touch(ctx);
+        }
+    }
+}
+
+impl Handler<Observe> for Buffers {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.state.clone().into())
+    }
+}
+
+impl Buffers {
+    /// Looks soon, as something has changed.
+    fn touch(&mut self, ctx: &mut Context<Self>) {
+        if self.looking {
+            self.changed = true;
+        } else {
+            self.look_in(SETTLING_TIME, ctx);
+        }
+    }
+
+    /// Looks after that time, or sooner if that is planned already.
+    fn look_in(&mut self, after: Duration, ctx: &mut Context<Self>) {
+        let due = self.env.now() + after;
+        if let Some((planned, handle)) = self.wake {
+            if planned <= due {
+                return;
+            }
+            ctx.cancel_future(handle);
+        }
+        let handle = ctx.run_later(after, |actor, ctx| {
+            actor.wake = None;
+            actor.look_at_buffers(ctx);
+        });
+        self.wake = Some((due, handle));
+    }
+
+    fn look_at_buffers(&mut self, ctx: &mut Context<Self>) {
+        if self.looking || !self.links.calls.may_act() || !self.env.skew().is_borne() {
+            return self.look_in(POLL, ctx);
+        }
+        if !self.known.is_listed() {
+            if self.env.now().saturating_sub(self.begun) >= LISTED_WITHIN {
+                // Disruption has waited long enough: it goes on as if there were none.
+                self.hold_room(HeldRoom::new());
+            }
+            return self.look_in(POLL, ctx);
+        }
+        self.state.looks += 1;
+        if self.known.is_empty() {
+            self.state.buffers.clear();
+            // A buffer that comes brings the next look.
+            return self.hold_room(HeldRoom::new());
+        }
+        (self.looking, self.changed) = (true, false);
+        let begun = self.env.now();
+        let paused: BTreeSet<String> =
+            self.known.keys().filter(|key| self.memory.paused(key, begun).is_some()).collect();
+        let looking = find_room(
+            self.links.clone(),
+            self.solver.clone(),
+            self.env.clone(),
+            self.sources.clone(),
+            self.known.all(),
+            paused,
+        );
+        ctx.spawn(looking.into_actor(self).map(move |planned, actor, ctx| {
+            actor.looking = false;
+            let again = match planned {
+                Some(planned) => actor.act_on(planned, ctx),
+                None => NO_ANSWER,
+            };
+            actor.look_in(again, ctx);
+            if actor.changed {
+                let took = actor.env.now().saturating_sub(begun);
+                actor.look_in(SETTLING_TIME.max(took * REST_FACTOR), ctx);
+            }
+        }));
+    }
+
+    fn hold_room(&self, room: HeldRoom) {
+        self.env.post(&self.links.cluster, HoldRoom { room });
+    }
+}
+
+/// Finds places for the room of all buffers.
+async fn find_room(
+    links: BuffersLinks,
+    solver: Arc<dyn Solver>,
+    env: Env,
+    mut sources: Sources,
+    buffers: BTreeMap<String, KnownBuffer>,
+    paused: BTreeSet<String>,
+) -> Option<Planned> {
+    let readable = buffers.values().filter_map(|one| one.as_ref().ok());
+    sources.refresh(&links.calls, readable, env.now()).await;
+    let snapshot = links.cluster.send(TakeObserved).await.ok()??;
+    let now = env.moment();
+    let demands = demands_of(buffers, &sources, now.wall);
+    let held: Vec<Buffer> = demands.values().filter_map(|(_, demand)| demand.as_ref().ok()).cloned().collect();
+    let mut planned = Planned {
+        sources,
+        snapshot,
+        demands,
+        asked: ChunkProblem::default(),
+        packing: Packing::default(),
+        plan: BufferPlan::default(),
+    };
+    if held.iter().all(|buffer| buffer.wanted() == 0) {
+        return Some(planned);
+    }
+    let in_use = planned.snapshot.classes_in_use();
+    let classes =
+        planned.snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
+    let instance_types = links.catalogue.send(InstanceTypesFor::new(classes)).await.ok()??;
+    let input = PlanningInput {
+        instance_types,
+        preferences: env.settings.preferences,
+        min_values: env.settings.min_values,
+        policy: env.settings.policy,
+        daemon_share: env.settings.daemon_share,
+        default_spread: env.settings.default_spread.clone(),
+        now,
+        ..PlanningInput::default()
+    };
+    planned.asked = plan_chunks(&planned.snapshot, &input, &held, |key| paused.contains(key));
+    let (price_per_node, max_option_price) = (env.settings.price_per_node, env.settings.max_option_price);
+    let options = Options { price_per_node, max_option_price, ..Options::default() };
+    if !planned.asked.is_empty() {
+        planned.packing = attempt(solver, planned.asked.planning.problem.clone(), options).await.ok()?;
+    }
+    planned.plan = BufferPlan::from_packing(&held, &planned.asked, &planned.packing);
+    Some(planned)
+}
+
+/// The chunks that each buffer asks for.
+fn demands_of(
+    buffers: BTreeMap<String, KnownBuffer>,
+    sources: &Sources,
+    now: jiff::Timestamp,
+) -> BTreeMap<String, Demand> {
+    let find_zone = |name: &str| TimeZone::get(name).ok();
+    let mut demands = BTreeMap::new();
+    for (key, buffer) in buffers {
+        let demand: Demand = match buffer {
+            Ok(buffer) => {
+                let source = sources.source_of(&buffer);
+                let demand = source.and_then(|source| buffer_demand(&buffer, source, &find_zone, now));
+                (buffer, demand)
+            }
+            Err((buffer, why)) => (buffer, Err(BufferFault::unresolved(why))),
+        };
+        demands.insert(key, demand);
+    }
+    cap_all(demands.values_mut().filter_map(|(_, demand)| demand.as_mut().ok()));
+    demands
+}

@@ -1,0 +1,63 @@
+//! States of the actors that hold nodes whatever pods wait, and the message about room that they hold.
+
+use std::collections::BTreeMap;
+
+use actix::Message;
+use dovetail_core::cluster_state::HeldRoom;
+use serde::Serialize;
+
+/// State of `static_pools`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StaticPoolsState {
+    pub looks: u64,
+    pub pools: BTreeMap<String, StaticPoolState>,
+}
+
+/// State of `buffers`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct BuffersState {
+    pub looks: u64,
+    /// By namespace and name.
+    pub buffers: BTreeMap<String, BufferState>,
+}
+
+/// State of a capacity buffer: numbers of pods that it has room for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BufferState {
+    /// Number of pods that room is to be held for.
+    pub wanted: usize,
+    /// Number on nodes that are ready for pods.
+    pub ready: usize,
+    /// Number on nodes that are on their way.
+    pub coming: usize,
+    /// Number of those that have no place.
+    pub left_over: usize,
+    /// Dollars an hour of the room.
+    pub dollars_per_hour: f64,
+    /// Reason of the condition Provisioning, with its message.
+    pub says: String,
+}
+
+/// State of a static pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StaticPoolState {
+    /// `spec.replicas`.
+    pub desired: usize,
+    /// Nodes that are ready for pods and stay.
+    pub ready: usize,
+    /// Claims whose nodes are not ready yet.
+    pub launching: usize,
+    /// Claims that go, or stay until their successors stand.
+    pub deleting: usize,
+    /// Reason of the condition ReplicasReady, with its message.
+    pub says: String,
+}
+
+/// Room that capacity buffers hold has these places: disruption counts with it. Order, to `cluster_watcher`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct HoldRoom {
+    /// Room of single pods by the node or claim that has it.
+    pub room: HeldRoom,
+}
