@@ -172,7 +172,8 @@ impl LiveCluster {
         let classes = classes_of(&self.snapshot);
         if now.saturating_sub(self.offers_read.at) > PRICES_FOR || self.offers_read.classes != classes {
             let mut unread = Vec::new();
-            let offers = offers::read_offers(&self.connection, args, &self.settings, &self.snapshot, &mut unread).await?;
+            let offers =
+                offers::read_offers(&self.connection, args, &self.settings, &self.snapshot, &mut unread).await?;
             (self.planning.instance_types, self.offers_from) = (offers.by_class, offers.from);
             self.offers_read = OffersRead { at: now, classes, missing: unread };
         }

@@ -47,13 +47,7 @@ pub const NODES: [Column<NodeRow>; 11] = [
 
 pub const POOLS: [Column<PoolRow>; 8] = [
     Column { title: "POOL", width: 16, sort: Some(SortKey::Name), rank: 0, text: |row, _| text(&row.name) },
-    Column {
-        title: "NODES",
-        width: 6,
-        sort: Some(SortKey::Pods),
-        rank: 0,
-        text: |row, _| row.nodes.to_string(),
-    },
+    Column { title: "NODES", width: 6, sort: Some(SortKey::Pods), rank: 0, text: |row, _| row.nodes.to_string() },
     Column { title: "READY", width: 6, sort: None, rank: 1, text: |row, _| row.ready.to_string() },
     Column { title: "COMING", width: 6, sort: None, rank: 1, text: |row, _| row.coming.to_string() },
     Column { title: "$/H", width: 8, sort: Some(SortKey::Price), rank: 0, text: |row, _| dollars(Some(row.price)) },

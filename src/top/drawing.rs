@@ -23,13 +23,9 @@ const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
 
 /// Draws the screen; the reading is so old.
 pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen, age: Option<Duration>) {
-    let [head, tabs, body, foot] = Layout::vertical([
-        Constraint::Length(3),
-        Constraint::Length(1),
-        Constraint::Min(3),
-        Constraint::Length(1),
-    ])
-    .areas(frame.area());
+    let [head, tabs, body, foot] =
+        Layout::vertical([Constraint::Length(3), Constraint::Length(1), Constraint::Min(3), Constraint::Length(1)])
+            .areas(frame.area());
     frame.render_widget(Paragraph::new(headline(screen, age)), head);
     draw_tabs(frame, screen, tabs);
     draw_list(frame, screen, body);
@@ -216,7 +212,10 @@ fn footline(screen: &Screen) -> Line<'static> {
     let filter = if screen.filter.is_empty() { String::new() } else { format!("filter: {}   ", text(&screen.filter)) };
     let order = if screen.is_descending { "descending" } else { "ascending" };
     Line::styled(
-        format!("{filter}by {}, {order}   Enter explain  / filter  s sort  r turn  ? help  q leave", screen.sort.name()),
+        format!(
+            "{filter}by {}, {order}   Enter explain  / filter  s sort  r turn  ? help  q leave",
+            screen.sort.name()
+        ),
         FAINT,
     )
 }

@@ -309,7 +309,11 @@ pub fn pool_rows(snapshot: &Snapshot, planning: &PlanningInput, nodes: &[NodeRow
             ready: own.iter().filter(|node| node.phase == Phase::Ready).count(),
             coming: own.iter().filter(|node| matches!(node.phase, Phase::Launching | Phase::Booting)).count(),
             // A sum of none is -0.
-            price: own.iter().filter(|node| !node.is_claim).filter_map(|node| node.price).fold(0.0, |sum, one| sum + one),
+            price: own
+                .iter()
+                .filter(|node| !node.is_claim)
+                .filter_map(|node| node.price)
+                .fold(0.0, |sum, one| sum + one),
             cpu,
             memory,
             limit: planned.problem.node_pools.iter().find(|one| one.name == *name).and_then(nearest_limit),

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use ratatui::crossterm::event::{
-    KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
-};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use super::drawing::draw;
 use super::facts::{DecisionRow, Facts, LimitRow, NodeRow, PendingRow, Phase, PoolRow, Share, Totals};
@@ -114,7 +112,8 @@ fn drawn(screen: &mut Screen, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, screen, Some(Duration::from_secs(4)))).unwrap();
     let buffer = terminal.backend().buffer();
-    let line = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol().to_owned()).collect::<String>().trim_end().to_owned();
+    let line =
+        |y: u16| (0..width).map(|x| buffer[(x, y)].symbol().to_owned()).collect::<String>().trim_end().to_owned();
     (0..height).map(|y| line(y) + "\n").collect()
 }
 
@@ -233,7 +232,9 @@ fn paused_screen_keeps_its_reading_and_failures_are_said() {
 #[test]
 fn plain_text_has_every_row_and_no_escape_sequence() {
     let text = plain::render(&facts());
-    for word in ["3 nodes", "ip-10-0-32-10", "default-8x2kq", "12 x shop/web-6f-\\u{1b}[31mx for 2m30", "FailedScheduling"] {
+    for word in
+        ["3 nodes", "ip-10-0-32-10", "default-8x2kq", "12 x shop/web-6f-\\u{1b}[31mx for 2m30", "FailedScheduling"]
+    {
         assert!(text.contains(word), "{word}: {text}");
     }
     assert!(!text.contains('\u{1b}'));
