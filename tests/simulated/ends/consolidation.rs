@@ -129,7 +129,7 @@ fn node_is_removed_only_after_its_replacement_is_initialized() {
 }
 
 #[test]
-fn unchanging_cluster_rests_within_an_hour_and_for_a_day() {
+fn unchanging_cluster_rests_within_an_hour_and_for_twelve() {
     let run = play_kept("consolidation-at-rest", &[]);
     let late: Vec<f64> = run.moves().into_iter().filter(|t| *t > 600.0 + 3600.0).collect();
     assert!(late.is_empty(), "moves at {late:?}");

@@ -82,7 +82,7 @@ fn gate_off_launches_nothing_and_says_so() {
 fn drifted_nodes_are_succeeded_first_below_the_limit() {
     let (before, after) = (static_pool(3, Some(4), 3), relabelled(&static_pool(3, Some(4), 3)));
     write("static-drift/after.yaml", &after);
-    let scenario = format!("{GATE}steps:\n  - {{at: 10m, apply: [after.yaml]}}\nuntil: 90m\n");
+    let scenario = format!("{GATE}steps:\n  - {{at: 10m, apply: [after.yaml]}}\nsettled: 20m\nuntil: 90m\n");
     let played = play_over("static-drift", &before, &scenario);
     played.came_out_well();
     assert_eq!((nodes(&played).len(), played.number("launched"), most_claims(&played)), (3, 6, 4));
@@ -94,7 +94,7 @@ fn drifted_nodes_are_succeeded_first_below_the_limit() {
 fn at_the_limit_drifted_nodes_go_first_one_at_a_time() {
     let (before, after) = (static_pool(3, Some(3), 2), relabelled(&static_pool(3, Some(3), 2)));
     write("static-limit/after.yaml", &after);
-    let scenario = format!("{GATE}steps:\n  - {{at: 10m, apply: [after.yaml]}}\nuntil: 90m\n");
+    let scenario = format!("{GATE}steps:\n  - {{at: 10m, apply: [after.yaml]}}\nsettled: 20m\nuntil: 90m\n");
     let played = play_over("static-limit", &before, &scenario);
     played.came_out_well();
     assert_eq!((nodes(&played).len(), played.number("launched"), most_claims(&played)), (3, 6, 3));

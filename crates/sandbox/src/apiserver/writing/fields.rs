@@ -209,11 +209,11 @@ fn member<'a>(written: &'a Value, name: &str) -> Option<&'a Value> {
     written.as_object()?.get(name).filter(|_| is_known(name))
 }
 
-/// Fields that are new or have another value in `new`, and fields of `old` that are no longer there.
+/// Fields that are new or have another value in `new`, and fields of `old` that are no longer there. That two objects are the
+/// same is found by their members, each of which is looked at in any case.
 pub fn compare(old: &Value, new: &Value, shape: SchemaPosition<'_>) -> (Fields, Fields) {
     let (mut changed, mut removed) = (Fields::default(), Fields::default());
     match (old, new) {
-        _ if old == new => {}
         (Value::Object(a), Value::Object(b)) if !shape.atomic_map() => {
             for (name, before) in a {
                 let element = format!("f:{name}");

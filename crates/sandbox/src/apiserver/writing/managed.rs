@@ -142,6 +142,24 @@ pub fn read_sent(object: &mut Value) {
     }
 }
 
+/// Takes managed fields that a client leaves as they are stored out of what it writes: most of a small object, and known to be
+/// right.
+pub fn set_aside(old: &Value, new: &mut Value, options: &WriteOptions) -> Option<Value> {
+    let stored = old["metadata"].get("managedFields")?;
+    let metadata = new.get_mut("metadata")?.as_object_mut()?;
+    if options.manager.is_none() || metadata.get("managedFields") != Some(stored) {
+        return None;
+    }
+    metadata.remove("managedFields")
+}
+
+/// Puts them back.
+pub fn put_back(object: &mut Value, aside: Option<Value>) {
+    if aside.is_some() {
+        meta::set(object, "managedFields", aside);
+    }
+}
+
 /// True if a client asks for managed fields to be forgotten: an empty list, or one empty entry.
 fn is_reset(object: &Value) -> bool {
     let empty = |entry: &Value| entry.as_object().is_some_and(serde_json::Map::is_empty);

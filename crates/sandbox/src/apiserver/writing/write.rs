@@ -121,7 +121,9 @@ impl StoreState {
         let old = &stored.value;
         let mut new = change(old)?;
         preconditions(&def, key, old, &new)?;
+        let aside = managed::set_aside(old, &mut new, options);
         let warnings = unknown_fields(found, &mut new, options)?;
+        managed::put_back(&mut new, aside);
         keep_metadata(&def, options, old, &mut new);
         drop_empty(&mut new);
         isolate(found, options, old, &mut new);
