@@ -261,11 +261,12 @@ fn jaeger_finds_by_pod_name_the_whole_trace_of_two_leaders() {
 /// Two API servers over one etcd. A takeover each way; `tests/real/fence.py` plays twenty.
 #[test]
 fn both_api_servers_refuse_an_old_term_and_launches_stay_single() {
-    proves(real::script("real/fence.py", &["4"]), "each launched for once");
+    proves("fence.py", "4", "each launched for once");
 }
 
-/// A script of tests/real has come to its end well and says so.
-fn proves(output: std::process::Output, says: &str) {
+/// A script of tests/real comes to its end well and says so.
+fn proves(script: &str, rounds: &str, says: &str) {
+    let output = real::script(&format!("real/{script}"), &[rounds]);
     let said = common::stdout(&output);
     assert!(output.status.success() && said.contains(says), "{said}{}", common::stderr(&output));
     println!("{said}");
@@ -282,7 +283,7 @@ fn provider_kwok_serves_pods_without_aws_and_survives_a_kill() {
 /// SIGTERM, SIGKILL, a zombie, an API server that stands still and a Lease that is deleted: a round each. `cargo xtask proof handover` plays five of each.
 #[test]
 fn leader_ending_in_mid_burst_doubles_or_loses_no_instance() {
-    proves(real::script_alone("real/handover.py", &["1"]), "5 of 5 rounds");
+    proves("handover.py", "1", "5 of 5 rounds");
 }
 
 /// Karpenter's own Lease in somebody else's hands, a Karpenter in another namespace, a Cluster Autoscaler.

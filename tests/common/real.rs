@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -29,55 +29,12 @@ pub fn pool_with(name: &str, requirement: &str) -> String {
     write(&format!("real-{name}-pool.yaml"), &pool.replacen(first, &with, 1))
 }
 
-/// Clusters of one program that run at once. Their tests mostly wait; more of them would keep each other waiting on two cores.
-const CLUSTERS: usize = 2;
-
-/// Places for clusters: taken in the order in which they were asked for, so that a test that wants all of them gets them.
-struct Places {
-    asked: usize,
-    served: usize,
-    taken: usize,
-}
-
-static PLACES: Mutex<Places> = Mutex::new(Places { asked: 0, served: 0, taken: 0 });
-static CHANGED: Condvar = Condvar::new();
-
-/// Some of the places; given back when it goes.
-struct Held(usize);
-
-impl Held {
-    /// Waits for so many places.
-    fn take(count: usize) -> Self {
-        let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
-        let turn = places.asked;
-        places.asked += 1;
-        let waits = |places: &mut Places| places.served != turn || places.taken + count > CLUSTERS;
-        places = CHANGED.wait_while(places, waits).unwrap_or_else(PoisonError::into_inner);
-        places.served += 1;
-        places.taken += count;
-        CHANGED.notify_all();
-        Self(count)
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        PLACES.lock().unwrap_or_else(PoisonError::into_inner).taken -= self.0;
-        CHANGED.notify_all();
-    }
-}
+/// One cluster at a time: two control planes on two cores only keep each other waiting.
+static ONE: Mutex<()> = Mutex::new(());
 
 /// Runs one of the scripts of tests that start a cluster by themselves.
 pub fn script(name: &str, args: &[&str]) -> Output {
-    run_script(name, args, Held::take(1))
-}
-
-/// The same with no other cluster beside it: it measures how soon something happens.
-pub fn script_alone(name: &str, args: &[&str]) -> Output {
-    run_script(name, args, Held::take(CLUSTERS))
-}
-
-fn run_script(name: &str, args: &[&str], _held: Held) -> Output {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let script = root().join("tests").join(name);
     Command::new("python3").arg(script).args(args).output().expect("python3 starts: it is needed")
 }
@@ -88,7 +45,7 @@ pub struct Real {
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     facts: Value,
-    _held: Held,
+    _one: MutexGuard<'static, ()>,
 }
 
 impl Real {
@@ -113,7 +70,7 @@ impl Real {
     }
 
     fn start_with(name: &str, settings: &[&str], flags: &[&str]) -> Self {
-        let held = Held::take(1);
+        let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let state = root().join("target/real/run").join(name);
         let mut command = Command::new("python3");
         command.arg(root().join("tests/real/cluster.py")).args(["run", "--state", arg(&state)]);
@@ -128,7 +85,7 @@ impl Real {
         let mut line = String::new();
         answers.read_line(&mut line).unwrap();
         let facts = serde_json::from_str(&line).expect("tests/real/cluster.py said what is missing");
-        Self { cluster, orders, answers, facts, _held: held }
+        Self { cluster, orders, answers, facts, _one: one }
     }
 
     /// Gives an order of cluster.py's.

@@ -34,40 +34,21 @@ JAEGER_PORTS = {
 }
 
 
-#: Number of ports in a block, and the blocks: below the ports that the system gives to connections.
-BLOCK = 32
-BLOCKS = range(20000, 32000, BLOCK)
-#: What holds this process's blocks, and their ports that have not been given out.
-OWN_BLOCKS, OWN_PORTS = [], []
-
-
-def own_block():
-    """Makes a block this process's until it ends: an abstract socket with the block's name is bound by one alone."""
-    while True:
-        first, name = random.choice(BLOCKS), socket.socket(socket.AF_UNIX)
-        try:
-            name.bind(f"\0dovetail-ports-{first}")
-        except OSError:
-            name.close()
-            continue
-        OWN_BLOCKS.append(name)
-        OWN_PORTS.extend(range(first, first + BLOCK))
-        return
-
-
 def free_ports(count):
-    """Ports that nobody has. No two clusters that start at once are given the same: each draws from blocks of its own."""
-    ports = []
+    """Ports that nobody has, below those that the system gives to connections."""
+    held, ports = [], []
     while len(ports) < count:
-        if not OWN_PORTS:
-            own_block()
-        port = OWN_PORTS.pop()
-        with socket.socket() as one:
-            try:
-                one.bind(("127.0.0.1", port))
-            except OSError:
-                continue
+        port = random.randrange(20000, 32000)
+        one = socket.socket()
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            one.close()
+            continue
+        held.append(one)
         ports.append(port)
+    for one in held:
+        one.close()
     return ports
 
 
