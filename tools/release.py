@@ -121,7 +121,7 @@ def made(options, folder):
         chart(helm, one, release, folder)
     (folder / "crds.yaml").write_text(run(binary, "crds"))
     (folder / f"dovetail-{release}.cdx.json").write_text(run(sys.executable, ROOT / "deploy/image/sbom.py", ROOT / "Cargo.lock"))
-    (folder / "NOTES.md").write_text(changelog.section((ROOT / "CHANGELOG.md").read_text(), release) + "\n")
+    (folder / "notes.txt").write_text(changelog.section((ROOT / "CHANGELOG.md").read_text(), release) + "\n")
     if not options.no_image:
         image(binary, f"dovetail/controller:{release}", folder / f"{name}.oci.tar")
     sums(folder)

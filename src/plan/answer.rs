@@ -58,6 +58,7 @@ pub struct PlanAnswer<'a> {
 
 /// The answer with what was asked for beside the plan.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct WholeAnswer<'a> {
     #[serde(flatten)]
     pub(super) plan: PlanAnswer<'a>,

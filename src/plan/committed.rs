@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use dovetail_core::Problem;
-use dovetail_core::commitments::{self, ChosenPlan, Commitments, PlanBill, Running};
+use dovetail_core::commitments::{self, ChosenPlan, Commitments, PlanBill};
 use dovetail_core::pack::{Options, Packing};
+use dovetail_core::paid_machines::Running;
 use dovetail_input::{Failure, Mistake, read_text};
 use jiff::Timestamp;
 

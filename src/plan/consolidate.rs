@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dovetail_core::commitments::Running;
 use dovetail_core::disruption::methods::{ClusterView, ConsolidationSettings, Settled, settle};
 use dovetail_core::pack::Packing;
+use dovetail_core::paid_machines::Running;
 use dovetail_input::{Failure, Mistake, describe};
 use dovetail_telemetry::stopwatch::Stopwatch;
 use jiff::Timestamp;

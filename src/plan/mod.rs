@@ -24,8 +24,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_core::Problem;
-use dovetail_core::commitments::{Commitments, PlanBill, Running};
+use dovetail_core::commitments::{Commitments, PlanBill};
 use dovetail_core::pack::{self, Packing};
+use dovetail_core::paid_machines::Running;
 use dovetail_core::problem::Policy;
 use dovetail_input::{Failure, describe};
 use dovetail_telemetry::stopwatch::Stopwatch;

@@ -41,16 +41,16 @@ fn headline(screen: &Screen, age: Option<Duration>) -> Vec<Line<'static>> {
     };
     let sums = &facts.totals;
     let unpriced = if sums.unpriced == 0 { String::new() } else { format!(", {} without a price", sums.unpriced) };
+    // Dollars first: a narrow terminal cuts off the end, and the tabs have the pending pods.
     let first = format!(
-        "{} nodes ({} Ready, {} coming, {} spot)   {} pods, {} pending   ${:.3} an hour, ${:.0} a month{unpriced}",
+        "${:.2}/h ${:.0}/month  {} nodes, {} Ready, {} coming, {} spot  {} pods{unpriced}",
+        sums.price,
+        sums.price * HOURS_OF_MONTH,
         sums.nodes,
         sums.ready,
         sums.coming,
         sums.spot,
         sums.pods,
-        sums.pending,
-        sums.price,
-        sums.price * HOURS_OF_MONTH,
     );
     let second = format!(
         "CPU {} {} of {}   memory {} {} of {}",

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_api::names::labels;
-use dovetail_core::cluster_state::{ClaimStage, NodeEntry, PlanningInput, PodEntry, Snapshot};
+use dovetail_core::cluster_state::{NodeEntry, PlanningInput, PodEntry, Snapshot};
+use dovetail_core::lifecycle::ClaimStage;
 use dovetail_core::problem::Pool;
 use dovetail_core::resources::{CPU, MEMORY, PODS, Resources};
 use jiff::Timestamp;

@@ -54,7 +54,7 @@ pub fn host(name: &str) -> String {
     escape(name.split('.').next().unwrap_or(name))
 }
 
-/// How a node was bought, in few letters.
+/// Capacity type of a node; `-` where it is not known.
 pub fn bought(capacity_type: &str) -> &str {
     match capacity_type {
         labels::ON_DEMAND => "on-demand",

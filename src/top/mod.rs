@@ -68,7 +68,7 @@ pub fn run(args: &TopArgs) -> Result<(), Failure> {
     let mut reader = Reader::new(args.cluster.clone())?;
     let line = ProgressLine::new(false);
     line.show("read", Duration::ZERO, Duration::from_secs(1));
-    let read = reader.read();
+    let read = reader.read_facts();
     line.clear();
     let facts = read?.facts;
     print(&args.output.render(&facts, || plain::render(&facts))?)

@@ -52,7 +52,7 @@ impl Reader {
     ///
     /// # Errors
     /// No cluster, or one that does not answer.
-    pub fn read(&mut self) -> Result<Reading, Failure> {
+    pub fn read_facts(&mut self) -> Result<Reading, Failure> {
         let (args, cluster) = (&self.args, &mut self.cluster);
         let watch = Stopwatch::start();
         let facts = self.runtime.block_on(async {

@@ -32,7 +32,7 @@ enum News {
 pub fn run(args: &TopArgs) -> Result<(), Failure> {
     let mut reader = Reader::new(args.cluster.clone())?;
     // A cluster that cannot be read at all is said as of every other command, before the screen is taken.
-    let first = reader.read()?;
+    let first = reader.read_facts()?;
     let (asks, asked) = mpsc::channel();
     let (tell, news) = mpsc::channel();
     let every = args.every;
@@ -60,7 +60,7 @@ fn read_on(reader: &mut Reader, every: Duration, first: Duration, asked: &Receiv
             }
             Ok(Ask::Read) | Err(RecvTimeoutError::Timeout) => {
                 let watch = Stopwatch::start();
-                let read = reader.read().map(Box::new).map_err(|why| crate::live::describe(&why));
+                let read = reader.read_facts().map(Box::new).map_err(|why| crate::live::describe(&why));
                 pause = every.max(watch.elapsed() * PAUSE_PER_READING);
                 since = Stopwatch::start();
                 News::Read(read)

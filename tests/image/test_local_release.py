@@ -58,7 +58,7 @@ class LocalRelease(unittest.TestCase):
         made = self.folder / "made"
         names = sorted(path.name for path in made.iterdir())
         of, machine = release.version(), {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
-        expected = ["NOTES.md", "SHA256SUMS", "SHA256SUMS.sig", "crds.yaml", f"dovetail-{of}-linux-{machine}.tar.gz",
+        expected = ["notes.txt", "SHA256SUMS", "SHA256SUMS.sig", "crds.yaml", f"dovetail-{of}-linux-{machine}.tar.gz",
                     f"dovetail-{of}.cdx.json", f"dovetail-{of}.tgz", f"dovetail-crd-{of}.tgz"]
         self.assertEqual(names, sorted(expected))
         subprocess.run(["sha256sum", "--quiet", "-c", "SHA256SUMS"], cwd=made, check=True)

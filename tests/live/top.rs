@@ -65,7 +65,7 @@ fn top_shows_nodes_and_pending_pods_on_a_pipe_and_on_a_terminal() {
     let output = child.wait_with_output().unwrap();
     let shown = stdout(&output);
     assert!(output.status.success(), "{shown}");
-    for word in [node.as_str(), "an hour", "huge", "explain pod", "gets no node", "\u{1b}[?1049h", "\u{1b}[?1049l"] {
+    for word in [node.as_str(), "/month", "huge", "explain pod", "gets no node", "\u{1b}[?1049h", "\u{1b}[?1049l"] {
         assert!(shown.contains(word), "{word}: {shown}");
     }
 }

@@ -302,7 +302,7 @@ fn dashboards_name_only_metrics_and_labels_that_there_are() {
         for panel in board["panels"].as_array().unwrap() {
             let title = format!("{}, {}", path.display(), panel["title"].as_str().unwrap());
             panels += 1;
-            // What the figure means and when it is bad, for somebody who sees it for the first time.
+            // Words for somebody who sees the figure for the first time.
             let words = panel["description"].as_str().unwrap_or_default();
             assert!(words.len() > 15 && words.ends_with('.'), "{title} has no description");
             for target in panel["targets"].as_array().unwrap() {

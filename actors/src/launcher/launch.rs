@@ -4,6 +4,7 @@
 
 mod calling;
 mod calls;
+mod fleet;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

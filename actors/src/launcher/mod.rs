@@ -11,7 +11,6 @@ mod again;
 mod cost;
 mod denied;
 pub(crate) mod facts;
-mod fleet;
 mod futile;
 mod held;
 mod late;

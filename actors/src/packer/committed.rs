@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use dovetail_core::Problem;
 use dovetail_core::cluster_state::{PlanningInput, Snapshot};
-use dovetail_core::commitments::{self, ChosenPlan, Commitments, Running, Uses};
+use dovetail_core::commitments::{self, ChosenPlan, Commitments, Uses};
 use dovetail_core::pack::{Isolated, Options};
+use dovetail_core::paid_machines::Running;
 
 use super::packing::{self, LeftOutPods};
 use crate::context::solver::Solver;

@@ -14,13 +14,13 @@ use dovetail_core::ownership::token::{LaunchPart, is_shared};
 use dovetail_core::ownership::{OwnershipMarks, part_on};
 use kube::ResourceExt;
 
-use super::{Launching, Work, short};
+use super::{Launching, Work, fleet, short};
 use crate::cloud::paced::launches_paced;
 use crate::context::backoff::Backoff;
 use crate::launcher::facts::{self, origin, pool_of};
 use crate::launcher::shared::merging::Joining;
 use crate::launcher::shared::{CallAnswer, Heard};
-use crate::launcher::{REPEAT_INTERVAL, denied, fleet};
+use crate::launcher::{REPEAT_INTERVAL, denied};
 use crate::messages::{ClaimSoldOut, Record, TookReserved};
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;

@@ -13,7 +13,6 @@
 
 mod bill;
 mod offers;
-mod running;
 #[cfg(test)]
 mod tests;
 mod written;
@@ -24,9 +23,8 @@ use jiff::{SignedDuration, Timestamp};
 
 pub use crate::instance_type::is_marked;
 pub use bill::{Allocation, UnusedCommitment, Usage, Uses};
-pub(crate) use offers::usage_of_claim;
 pub use offers::{ChosenPlan, PlanBill, as_bought, choose, offer, offered, plan_bill, takes_any, without};
-pub use running::Running;
+pub(crate) use offers::{is_linux, usage_of_claim};
 pub use written::{CommitmentKind, WrittenCommitment};
 
 /// Minimum time that a commitment has left for something to be moved or launched for it.

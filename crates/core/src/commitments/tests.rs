@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::labels::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE};
 use crate::pack::{Options, Packing, solve};
+use crate::paid_machines::Running;
 use crate::problem::Problem;
 
 fn read(all: Value) -> Commitments {

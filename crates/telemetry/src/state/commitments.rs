@@ -1,7 +1,7 @@
 //! Savings Plans and Reserved Instances: the part of them that nothing uses.
 
 use dovetail_actors::replica::ReplicaView;
-use dovetail_core::commitments::Running;
+use dovetail_core::paid_machines::Running;
 use dovetail_observability::metrics::MetricsPage;
 
 /// Writes nothing where no commitments are in force.

@@ -12,7 +12,7 @@ use super::policy::policy;
 use super::question::Question;
 use crate::clock::{self, CLOCKS_APART};
 use crate::cluster_state::{JoinedNode, Planning, PodEntry, Snapshot, moved_as};
-use crate::commitments::{Running, is_marked};
+use crate::commitments::is_marked;
 use crate::disruption::emptiness::PoolNodeTotals;
 use crate::disruption::look::{DisruptedClaim, disrupted};
 use crate::disruption::machines::{NodeAndClaim, machines};
@@ -20,6 +20,7 @@ use crate::disruption::methods::{ClusterView, NodeState, PodBudget, PodState, Po
 use crate::disruption::pools::{DisruptionPool, Observing, pools};
 use crate::disruption::{RemovalReason, allowed, blocked, marks};
 use crate::instance_type::subtract_reserved;
+use crate::paid_machines::Running;
 use crate::pod::Pod;
 use crate::problem::Problem;
 

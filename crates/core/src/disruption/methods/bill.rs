@@ -7,9 +7,10 @@ use std::sync::Arc;
 use super::cluster::ClusterView;
 use super::command::ConsolidationCommand;
 use super::pass::{Pass, priced};
-use crate::commitments::{Commitments, Running, Usage, Uses, offer, usage_of_claim, without};
+use crate::commitments::{Commitments, Usage, Uses, offer, usage_of_claim, without};
 use crate::pack::PlannedClaim;
 use crate::pack::model::ids::{IndexVec, NodeId};
+use crate::paid_machines::Running;
 use crate::problem::Policy;
 
 /// Amounts of dollars an hour that are no more than this apart are one.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::commitments::{Commitments, Running, WrittenCommitment, is_marked};
+use crate::commitments::{Commitments, WrittenCommitment, is_marked};
+use crate::paid_machines::Running;
 
 fn declared(all: Value) -> Arc<Commitments> {
     let written: Vec<WrittenCommitment> = serde_json::from_value(all).unwrap();

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use dovetail_api::names::labels::{CAPACITY_BLOCK, CAPACITY_RESERVATION_TYPE};
 
-use super::offers::is_linux;
-use super::{Commitments, Usage, Uses};
 use crate::cluster_state::{JoinedNode, NodeSource, Snapshot};
+use crate::commitments::{Commitments, Usage, Uses, is_linux};
 use crate::instance_type::{InstanceType, is_marked};
 use crate::labels::{CAPACITY_TYPE, COMPUTE_TYPE, INSTANCE_TYPE, ON_DEMAND, OS, RESERVED, ZONE};
 use crate::lifecycle::claim::packing_requirement;
