@@ -227,7 +227,12 @@ mod tests {
             "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}});
         state.apply_pod(&serde_json::from_value(pod).unwrap()).unwrap();
         let now = Moment { monotonic, wall: page.clock.wall() };
-        page.latest.saw(ReplicaView { snapshot: state.snapshot(), types: BTreeMap::new(), now });
+        page.latest.saw(ReplicaView {
+            snapshot: state.snapshot(),
+            types: BTreeMap::new(),
+            commitments: Default::default(),
+            now,
+        });
     }
 
     fn asked(page: &ExplainPage, query: &str) -> Value {

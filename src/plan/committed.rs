@@ -3,24 +3,25 @@
 use std::sync::Arc;
 
 use dovetail_core::Problem;
+use dovetail_core::clock::Clock as _;
 use dovetail_core::commitments::{self, ChosenPlan, Commitments, PlanBill};
 use dovetail_core::pack::{Options, Packing};
 use dovetail_core::paid_machines::Running;
 use dovetail_input::{Failure, Mistake, read_text};
-use jiff::Timestamp;
 
 use super::Loaded;
 use crate::cli::PlanArgs;
+use crate::run::clock::SystemClock;
 use crate::survive;
 
 /// The commitments of `--commitments`, or those that the live cluster's settings declare, as far as they are in force.
 pub(super) fn declared(args: &PlanArgs, loaded: &Loaded) -> Result<Commitments, Failure> {
-    let Some(file) = &args.commitments else { return Ok(loaded.commitments.in_force(Timestamp::now())) };
+    let Some(file) = &args.commitments else { return Ok(loaded.commitments.in_force(SystemClock.wall())) };
     let text = read_text(file)?;
     let mistake = |what: String| Failure::from(Mistake::of_file(file, what));
     let written = dovetail_actors::settings::read_commitments(&text).map_err(|(what, _)| mistake(what))?;
     let all = Commitments::from_written(&written, 1.0).map_err(|all| mistake(all.join("; ")))?;
-    Ok(all.in_force(Timestamp::now()))
+    Ok(all.in_force(SystemClock.wall()))
 }
 
 /// Everything that takes of commitments.

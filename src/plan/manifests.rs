@@ -63,8 +63,7 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     storage::apply(&mut state, &manifests, &pods, &mut warnings);
     let refused = admission.refused_daemon_sets(&manifests, &mut warnings);
     let name = args.manifests.join(", ");
-    let mut live = None;
-    let mut baseline = None;
+    let (mut live, mut baseline) = (None, None);
     if let Some(picture) = picture {
         input.now.wall = picture.taken_at();
         picture.apply(&mut state, &mut warnings);
@@ -85,8 +84,7 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     problem.name = name;
     node_groups::apply(&mut problem, &manifests, &catalogue, groups, &mut warnings)?;
     warnings.extend(left_out(&planning.skipped, &snapshot, holds_replicas));
-    warnings.extend(pack::warnings(&problem));
-    warnings.extend(unplanned);
+    warnings.extend(pack::warnings(&problem).into_iter().chain(unplanned));
     Ok(Loaded {
         problem: Arc::new(problem),
         load: watch.elapsed(),

@@ -36,7 +36,9 @@ pub fn run(args: &TopArgs) -> Result<(), Failure> {
     let (asks, asked) = mpsc::channel();
     let (tell, news) = mpsc::channel();
     let every = args.every;
-    std::thread::spawn(move || read_on(&mut reader, every, first.took, &asked, &tell));
+    let reading = std::thread::Builder::new().name("reading".to_owned());
+    let spawned = reading.spawn(move || read_on(&mut reader, every, first.took, &asked, &tell));
+    spawned.map_err(|why| Failure::System(why.to_string()))?;
     let mut terminal = ratatui::try_init().map_err(|why| Failure::System(format!("the terminal: {why}")))?;
     let mut screen = Screen::default();
     screen.show(first.facts);

@@ -337,7 +337,7 @@ log_events! {
     BufferHeld "buffer_held" Info { buffer: String, why: String } => format!("capacitybuffer {buffer}: {why}");
     /// The API server does not serve CapacityBuffers.
     BuffersNotServed "buffers_not_served" Warn {} =>
-        "the API server serves no CapacityBuffers of autoscaling.x-k8s.io: install their CRD, or close the feature gate CapacityBuffer".to_owned();
+        "the API server serves no CapacityBuffers of autoscaling.x-k8s.io: install their CRD, or close the feature gate CapacityBuffer";
     /// A static pool lacks nodes that are not on their way.
     ReplicasMissing "replicas_missing" Warn { node_pool: String, why: String } => format!("nodepool {node_pool} lacks nodes: {why}");
     /// A static pool has all its nodes.

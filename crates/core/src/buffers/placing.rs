@@ -195,8 +195,8 @@ impl BufferPlan {
     #[must_use]
     pub fn from_packing(buffers: &[Buffer], asked: &ChunkProblem, packing: &Packing) -> Self {
         let problem = &asked.planning.problem;
-        let mut plan = Self::default();
-        plan.buffers = buffers.iter().map(|buffer| (buffer.key(), ChunksNow::default())).collect();
+        let counts = buffers.iter().map(|buffer| (buffer.key(), ChunksNow::default())).collect();
+        let mut plan = Self { buffers: counts, ..Self::default() };
         for one in &asked.kept {
             plan.take_existing(asked, one.node, &asked.keys[one.buffer], &one.chunk);
         }

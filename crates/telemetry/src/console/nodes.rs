@@ -252,7 +252,8 @@ mod tests {
             state.apply_pod(&serde_json::from_value(own).unwrap()).unwrap();
         }
         let now = Moment { monotonic: Duration::from_secs(100), wall: "2026-01-01T01:00:00Z".parse().unwrap() };
-        let view = ReplicaView { snapshot: state.snapshot(), types: BTreeMap::new(), now };
+        let view =
+            ReplicaView { snapshot: state.snapshot(), types: BTreeMap::new(), commitments: Default::default(), now };
         let all: Vec<Value> = nodes(&view).iter().map(|line| serde_json::to_value(line).unwrap()).collect();
         // Fifteen minutes from the launch, whatever its age may be in the end.
         assert_eq!((&all[0]["state"], &all[0]["joinsBy"]), (&json!("launching"), &json!(1_767_225_600 + 900)));

@@ -170,7 +170,8 @@ mod tests {
             (0..20).map(|n| (format!("web-7f-{n:02}"), "too large".into())).collect();
         left_over.insert("alone".to_owned(), "<b>no pool</b>".into());
         let now = Moment { monotonic: Duration::from_secs(1000), ..Moment::default() };
-        let view = ReplicaView { snapshot: state.snapshot(), types: BTreeMap::new(), now };
+        let view =
+            ReplicaView { snapshot: state.snapshot(), types: BTreeMap::new(), commitments: Default::default(), now };
         let (groups, total) = waiting(&view, &json!({"packer": {"leftOver": left_over}}));
         assert_eq!(total, 31);
         let told: Vec<_> =
