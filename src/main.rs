@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         Command::Savings(args) => record::savings(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Sandbox(args) => sandbox::run(&args),
-        Command::Run(args) => run::run(&args),
+        Command::Run(args) => run::run(&args, explain::page::of_replica),
         Command::Convert(args) => convert::run(&args),
         Command::Crds(args) => crds::run(&args),
         Command::Completions(args) => habits::completions(&args),

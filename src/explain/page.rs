@@ -21,6 +21,8 @@ use serde_json::{Value, json};
 
 use super::{Answer, Explanation, Kind, is_name, text};
 use crate::live::{consolidation_rules, disruption_gates, packing_options, planning_input};
+use crate::run::clock::SystemClock;
+use crate::run::console::ExplainQueries;
 use crate::survive;
 
 /// Time after which no more changes are tried, and for which an answer is kept.
@@ -63,6 +65,12 @@ pub struct ExplainPage {
     /// Number of seconds of the clock in a second: more than one where a sandbox is sped up.
     speed: f64,
     slot: Arc<Mutex<Slot>>,
+}
+
+/// Answers for the console of `run`.
+pub fn of_replica(settings: &Settings, latest: &Latest) -> ExplainQueries {
+    let page = ExplainPage::new(settings.clone(), latest.clone(), Arc::new(SystemClock), 1.0);
+    Arc::new(move |query| page.answer(query))
 }
 
 impl ExplainPage {
@@ -213,7 +221,6 @@ mod tests {
     use dovetail_core::cluster_state::{ClusterState, Moment};
 
     use super::*;
-    use crate::run::clock::SystemClock;
 
     fn page() -> ExplainPage {
         ExplainPage::new(Settings::default(), Latest::default(), Arc::new(SystemClock), 1.0)

@@ -9,19 +9,28 @@ use dovetail_observability::serve::{self, Pages};
 use dovetail_telemetry::console::{self, PageFacts};
 use dovetail_telemetry::latest_entries::LatestEntries;
 use dovetail_telemetry::state::Latest;
+use serde_json::Value;
 
-use super::clock::SystemClock;
 use super::process::bind;
-use crate::explain::page::ExplainPage;
+
+/// Answers to the queries of `/console/explain`.
+pub type ExplainQueries = Arc<dyn Fn(&str) -> Value + Send + Sync>;
+/// Maker of these answers, by a replica's settings and what it knows. It is handed in, as answers are made above this room.
+pub type MakeExplain = fn(&Settings, &Latest) -> ExplainQueries;
 
 /// Serves the console. What stands in its way is told, and no reason not to provision.
-pub fn serve(settings: &Settings, in_cluster: bool, identity: &str, latest: &Latest, entries: &LatestEntries) {
+pub fn serve(
+    settings: &Settings,
+    in_cluster: bool,
+    identity: &str,
+    (latest, entries): (&Latest, &LatestEntries),
+    explain: MakeExplain,
+) {
     let Some(port) = settings.console_port else { return };
     let token = settings.console_token.revealed();
     // Whoever is not asked for a token has to sit at this machine, or come by `kubectl port-forward`.
     let asked = if token.is_none() { Some(IpAddr::from(Ipv4Addr::LOCALHOST)) } else { settings.bind_address };
-    let explain = ExplainPage::new(settings.clone(), latest.clone(), Arc::new(SystemClock), 1.0);
-    let pages = pages(settings, identity, latest.clone(), entries.clone(), explain);
+    let pages = pages(settings, identity, latest.clone(), entries.clone(), explain(settings, latest));
     let served = bind(asked, in_cluster, port, "CONSOLE_PORT (--console-port)").and_then(|listener| {
         let address = address(&listener);
         serve::console(listener, HttpAccess::new(token.map(str::to_owned)), pages)
@@ -38,13 +47,19 @@ fn address(listener: &TcpListener) -> String {
     listener.local_addr().map(|address| address.to_string()).unwrap_or_default()
 }
 
-fn pages(settings: &Settings, identity: &str, latest: Latest, entries: LatestEntries, explain: ExplainPage) -> Pages {
+fn pages(
+    settings: &Settings,
+    identity: &str,
+    latest: Latest,
+    entries: LatestEntries,
+    explain: ExplainQueries,
+) -> Pages {
     let cluster = settings.cluster_name.clone();
     let about = format!("Cluster {cluster}, as replica {identity} sees it.");
     let traces = console::trace_pages();
     Arc::new(move |asked| match asked.split_once('?').unwrap_or((asked, "")) {
         ("/", _) => Some(("text/html; charset=utf-8", console::page("Dovetail").into_bytes())),
-        ("/console/explain", query) => Some(("application/json", explain.answer(query).to_string().into_bytes())),
+        ("/console/explain", query) => Some(("application/json", explain(query).to_string().into_bytes())),
         ("/console/state", _) => {
             latest.watched();
             let facts = PageFacts { cluster: &cluster, about: &about, traces: &traces, ec2: None };

@@ -2,7 +2,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod connect;
-mod console;
+pub mod console;
 mod global;
 mod health_loop;
 mod limit;
@@ -32,6 +32,7 @@ pub use options::RunArgs;
 
 use clock::SystemClock;
 use connect::ApiTarget;
+use console::MakeExplain;
 use health_loop::{CountedJournal, TelemetrySinks};
 use pool::PoolSolver;
 use preflight::ask::Asker;
@@ -42,7 +43,7 @@ use process::{Signals, VERSION};
 const LAST_SPANS: Duration = Duration::from_secs(3);
 
 /// Runs until a signal, or until the replica cannot go on.
-pub fn run(args: &RunArgs) -> Result<(), Failure> {
+pub fn run(args: &RunArgs, explain: MakeExplain) -> Result<(), Failure> {
     let given = args.settings(|name| std::env::var_os(name))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
@@ -57,14 +58,19 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         if settings.shadow {
             return shadow::live(settings, &target).await;
         }
-        live(settings, names, target).await
+        live(settings, names, target, explain).await
     });
     // A look-up of a name may hang for a while: nobody waits for it.
     runtime.shutdown_background();
     ended
 }
 
-async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) -> Result<(), Failure> {
+async fn live(
+    settings: Settings,
+    given: BTreeSet<String>,
+    target: ApiTarget,
+    explain: MakeExplain,
+) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let rng_seed = fastrand::u64(..);
     let identity = process::identity(rng_seed);
@@ -76,7 +82,7 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
     process::serve(&settings, target.in_cluster, &health, &metrics, None)?;
     let identities = webhook::serve(&settings, target.in_cluster)?;
     let entries = LatestEntries::default();
-    console::serve(&settings, target.in_cluster, &identity, &latest, &entries);
+    console::serve(&settings, target.in_cluster, &identity, (&latest, &entries), explain);
     let heard = TelemetrySinks { metrics: metrics.clone(), spans: spans.clone(), entries };
     let starting = async {
         tokio::select! {

@@ -64,44 +64,30 @@ fn failures(programs: Vec<Program>, environment: &[(&str, &str)]) -> Vec<String>
     failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Calls of cargo for programs that have a file or folder of tests, one after the other. The root package is asked for beside the
-/// core, so that its dependencies have the features that they have in the binary.
-const BUILDS: [&[&str]; 2] = [
-    &["--workspace", "--exclude", "dovetail-core", "--test", "*"],
+/// Calls of cargo, one after the other. The core is one unit at full optimisation, as its time is what users wait for; its unit
+/// tests are the same code once more, and run as well without. The root package is asked for beside the core, so that its
+/// dependencies have the features that they have in the binary.
+const BUILDS: [&[&str]; 3] = [
+    &["--workspace", "--exclude", "dovetail-core"],
     &["--package", "dovetail", "--package", "dovetail-core", "--test", "packing", "--test", "protocols"],
+    &[
+        "--package",
+        "dovetail",
+        "--package",
+        "dovetail-core",
+        "--lib",
+        "--config",
+        "profile.release.package.dovetail-core.opt-level=1",
+        "--config",
+        "profile.release.package.dovetail-core.codegen-units=16",
+    ],
 ];
-
-/// Packages whose unit tests are the same code once more, with the target that has them and their optimisation: what they take to
-/// run is little beside what optimising them takes. Each is asked for alone, as no other may be built on it so. Those of all
-/// other packages are built as the packages are.
-const UNITS: [(&str, &str, &str); 5] = [
-    ("dovetail-core", "--lib", "1"),
-    ("dovetail-sandbox", "--lib", "0"),
-    ("dovetail-actors", "--lib", "0"),
-    ("dovetail-simulation", "--lib", "0"),
-    ("dovetail", "--bins", "0"),
-];
-
-/// Arguments of all calls of cargo that build test programs.
-fn builds() -> Vec<Vec<String>> {
-    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-    let mut others = owned(&["--workspace", "--lib", "--bin", "xtask"]);
-    others.extend(
-        UNITS.iter().filter(|(_, target, _)| *target == "--lib").flat_map(|(name, ..)| owned(&["--exclude", name])),
-    );
-    let units = UNITS.iter().map(|(name, target, level)| {
-        let of_package = |setting: &str| format!("profile.release.package.{name}.{setting}");
-        let (level, units) = (of_package(&format!("opt-level={level}")), of_package("codegen-units=16"));
-        owned(&["--package", "dovetail", "--package", name, target, "--config", &level, "--config", &units])
-    });
-    BUILDS.iter().map(|call| owned(call)).chain([others]).chain(units).collect()
-}
 
 /// Builds them; cargo says where each one is.
 pub fn built() -> Result<Vec<Program>, String> {
     let mut programs = Vec::new();
-    for call in builds() {
-        programs.extend(built_of(&call.iter().map(String::as_str).collect::<Vec<_>>())?);
+    for which in BUILDS {
+        programs.extend(built_of(which)?);
     }
     if programs.is_empty() { Err("cargo has built no test program".to_owned()) } else { Ok(programs) }
 }
@@ -189,27 +175,5 @@ impl Program {
     pub fn folder_below_root(&self) -> String {
         let folder = self.folder.strip_prefix(root()).unwrap_or(&self.folder).display().to_string();
         if folder.is_empty() { folder } else { format!("{folder}/") }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unit_tests_of_every_package_are_built_once() {
-        let calls = builds();
-        let libraries = calls.iter().filter(|call| call.contains(&"--lib".to_owned()));
-        let (all, alone): (Vec<_>, Vec<_>) = libraries.partition(|call| call.contains(&"--workspace".to_owned()));
-        let after = |call: &[String], flag: &str| {
-            let pairs = call.windows(2).filter(|two| two[0] == flag);
-            pairs.map(|two| two[1].clone()).filter(|name| name != "dovetail").collect::<Vec<_>>()
-        };
-        let mut alone: Vec<String> = alone.iter().flat_map(|call| after(call, "--package")).collect();
-        let mut left_out: Vec<String> = all.iter().flat_map(|call| after(call, "--exclude")).collect();
-        alone.sort();
-        left_out.sort();
-        assert_eq!((all.len(), alone.len()), (1, 4));
-        assert_eq!(alone, left_out);
     }
 }
