@@ -45,7 +45,7 @@ fn top_shows_nodes_and_pending_pods_on_a_pipe_and_on_a_terminal() {
         std::thread::sleep(Duration::from_millis(200));
     }
     assert_eq!(facts["pending"][0]["pod"], "huge", "{facts:#}");
-    assert!(facts["pending"][0]["why"].as_str().is_some_and(|why| why.contains("cpu")), "{facts:#}");
+    assert!(facts["pending"][0]["why"].as_str().is_some_and(|why| why.contains("5000 CPU")), "{facts:#}");
     assert!(facts["totals"]["price"].as_f64().is_some_and(|price| price > 0.0), "{facts:#}");
     assert_eq!(facts["pools"][0]["ready"], 1, "{facts:#}");
     let node = facts["nodes"][0]["name"].as_str().unwrap().split('.').next().unwrap().to_owned();
