@@ -99,7 +99,9 @@ def sums(folder):
 
 
 def sign(folder, key):
-    run("ssh-keygen", "-q", "-Y", "sign", "-n", NAMESPACE, "-f", key, folder / SUMS)
+    import build
+
+    run(build.ssh_keygen(), "-q", "-Y", "sign", "-n", NAMESPACE, "-f", key, folder / SUMS)
 
 
 def made(options, folder):

@@ -20,7 +20,8 @@ man) echo page > "$3/dovetail.1" ;;
 esac
 """
 
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/real")]
+import build  # noqa: E402
 import release  # noqa: E402
 
 
@@ -38,7 +39,7 @@ class LocalRelease(unittest.TestCase):
 
     def key(self):
         key = self.folder / "key"
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+        subprocess.run([build.ssh_keygen(), "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
         (self.folder / "signers").write_text(f"maker {key.with_suffix('.pub').read_text()}")
         return key
 
@@ -47,7 +48,7 @@ class LocalRelease(unittest.TestCase):
         return subprocess.run(command, capture_output=True, text=True)
 
     def is_signed(self, folder):
-        command = ["ssh-keygen", "-Y", "verify", "-n", release.NAMESPACE, "-f", self.folder / "signers", "-I", "maker"]
+        command = [build.ssh_keygen(), "-Y", "verify", "-n", release.NAMESPACE, "-f", self.folder / "signers", "-I", "maker"]
         sums = (folder / "SHA256SUMS").read_bytes()
         return subprocess.run([*command, "-s", folder / "SHA256SUMS.sig"], input=sums, capture_output=True).returncode == 0
 

@@ -177,6 +177,11 @@ def promtool():
     return shutil.which("promtool") or unpacked("prometheus", ["prometheus"]) / "usr/bin/promtool"
 
 
+def ssh_keygen():
+    """ssh-keygen, the machine's own or out of Debian's package openssh-client."""
+    return shutil.which("ssh-keygen") or unpacked("openssh", ["openssh-client"]) / "usr/bin/ssh-keygen"
+
+
 # buildah, and the libraries of its that a machine may lack.
 BUILDAH = ("buildah", "libgpgme11", "libassuan0", "libsubid4", "libdevmapper1.02.1", "libbtrfs0", "libseccomp2")
 
@@ -227,7 +232,7 @@ def eksctl_schema():
     return place
 
 
-OTHERS = {"moto": python, "cargo-deny": cargo_deny, "mdbook": mdbook, "promtool": promtool, "buildah": lambda: buildah()[0], "chromium": chromium, "eksctl-schema": eksctl_schema}
+OTHERS = {"moto": python, "cargo-deny": cargo_deny, "mdbook": mdbook, "promtool": promtool, "ssh-keygen": ssh_keygen, "buildah": lambda: buildah()[0], "chromium": chromium, "eksctl-schema": eksctl_schema}
 
 
 def main(programs):
