@@ -210,6 +210,11 @@ pub fn proof() -> Result<(), String> {
         return run(name, "python3", &args);
     }
     match name.as_deref() {
+        Some("fuzz") => {
+            let more: Vec<String> = std::env::args().skip(3).collect();
+            let args: Vec<&str> = std::iter::once("tests/fuzz.py").chain(more.iter().map(String::as_str)).collect();
+            run("fuzz", "python3", &args)
+        }
         Some("seeds") => {
             let seeds = std::env::args().nth(3).unwrap_or_else(|| "1..100000".to_owned());
             // A third less CPU is worth the build where it is hours.
@@ -249,7 +254,7 @@ pub fn proof() -> Result<(), String> {
             run("handover", "python3", &["tests/real/handover.py", &rounds])
         }
         other => Err(format!(
-            "there is no proof {:?} (there are: adoption, console, day, drift, handover, hostile, kwok, lines, load, metrics, model, policies, posts, properties, scale, scale-in, seeds, \
+            "there is no proof {:?} (there are: adoption, console, day, drift, fuzz, handover, hostile, kwok, lines, load, metrics, model, policies, posts, properties, scale, scale-in, seeds, \
              shadow, tracing, webhook)",
             other.unwrap_or_default()
         )),
