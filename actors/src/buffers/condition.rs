@@ -14,6 +14,7 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use super::{Buffers, Planned};
+use crate::context::looks::Looking;
 use crate::kube::calls::{CallError, Calls};
 use crate::messages::{BufferState, Record, reference};
 use crate::reading::LenientApi;

@@ -35,6 +35,7 @@ use self::sources::Sources;
 use self::watching::{KnownBuffer, KnownBuffers};
 use crate::context::brakes::Brakes;
 use crate::context::env::Env;
+use crate::context::looks::{Looking, Looks};
 use crate::context::solver::{Solver, attempt};
 use crate::kube::calls::Calls;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder};
@@ -77,10 +78,7 @@ pub struct Buffers {
     memory: BufferMemory,
     /// Time of the start. Monotonic.
     begun: Duration,
-    looking: bool,
-    changed: bool,
-    /// Time and handle of the next look.
-    wake: Option<(Duration, SpawnHandle)>,
+    looks: Looks,
     state: BuffersState,
     /// Reasons of the condition Provisioning as they were reported last, by buffer.
     reported: BTreeMap<String, &'static str>,
@@ -117,14 +115,26 @@ impl Buffers {
             sources: Sources::default(),
             memory: BufferMemory::default(),
             begun,
-            looking: false,
-            changed: false,
-            wake: None,
+            looks: Looks::default(),
             state: BuffersState::default(),
             reported: BTreeMap::new(),
             writing: BTreeSet::new(),
             brakes: Brakes::default(),
         }
+    }
+}
+
+impl Looking for Buffers {
+    fn looks(&mut self) -> &mut Looks {
+        &mut self.looks
+    }
+
+    fn look_clock(&self) -> Duration {
+        self.env.now()
+    }
+
+    fn begin_look(&mut self, ctx: &mut Context<Self>) {
+        self.look_at_buffers(ctx);
     }
 }
 
@@ -142,7 +152,7 @@ impl Handler<ClusterChanged> for Buffers {
 
     fn handle(&mut self, _: ClusterChanged, ctx: &mut Self::Context) {
         if !self.known.is_empty() {
-            self.touch(ctx);
+            self.look_at_change(SETTLING_TIME, ctx);
         }
     }
 }
@@ -156,33 +166,8 @@ impl Handler<Observe> for Buffers {
 }
 
 impl Buffers {
-    /// Looks soon, as something has changed.
-    fn touch(&mut self, ctx: &mut Context<Self>) {
-        if self.looking {
-            self.changed = true;
-        } else {
-            self.look_in(SETTLING_TIME, ctx);
-        }
-    }
-
-    /// Looks after that time, or sooner if that is planned already.
-    fn look_in(&mut self, after: Duration, ctx: &mut Context<Self>) {
-        let due = self.env.now() + after;
-        if let Some((planned, handle)) = self.wake {
-            if planned <= due {
-                return;
-            }
-            ctx.cancel_future(handle);
-        }
-        let handle = ctx.run_later(after, |actor, ctx| {
-            actor.wake = None;
-            actor.look_at_buffers(ctx);
-        });
-        self.wake = Some((due, handle));
-    }
-
     fn look_at_buffers(&mut self, ctx: &mut Context<Self>) {
-        if self.looking || !self.links.calls.may_act() || !self.env.skew().is_borne() {
+        if self.looks.under_way() || !self.links.calls.may_act() || !self.env.skew().is_borne() {
             return self.look_in(POLL, ctx);
         }
         if !self.known.is_listed() {
@@ -198,7 +183,7 @@ impl Buffers {
             // A buffer that comes brings the next look.
             return self.hold_room(HeldRoom::new());
         }
-        (self.looking, self.changed) = (true, false);
+        self.looks.begin();
         let begun = self.env.now();
         let paused: BTreeSet<String> =
             self.known.keys().filter(|key| self.memory.paused(key, begun).is_some()).collect();
@@ -211,16 +196,12 @@ impl Buffers {
             paused,
         );
         ctx.spawn(looking.into_actor(self).map(move |planned, actor, ctx| {
-            actor.looking = false;
             let again = match planned {
                 Some(planned) => actor.act_on(planned, ctx),
                 None => NO_ANSWER,
             };
-            actor.look_in(again, ctx);
-            if actor.changed {
-                let took = actor.env.now().saturating_sub(begun);
-                actor.look_in(SETTLING_TIME.max(took * REST_FACTOR), ctx);
-            }
+            let took = actor.env.now().saturating_sub(begun);
+            actor.end_look(again, SETTLING_TIME.max(took * REST_FACTOR), ctx);
         }));
     }
 

@@ -10,7 +10,8 @@ use dovetail_core::cluster_state::{HeldRoom, Unreadable};
 use kube::core::ObjectMeta;
 use kube_runtime::watcher::Event;
 
-use super::Buffers;
+use super::{Buffers, SETTLING_TIME};
+use crate::context::looks::Looking;
 use crate::kube::watch::{AfterWatchFailure, WatchNews, watch};
 use crate::messages::Came;
 use crate::reading::{LenientApi, kinds_served};
@@ -125,7 +126,7 @@ impl Handler<SeenBuffer> for Buffers {
             // Disruption waits for it.
             self.hold_room(HeldRoom::new());
         } else if self.known.is_listed() {
-            self.touch(ctx);
+            self.look_at_change(SETTLING_TIME, ctx);
         }
     }
 }
@@ -139,7 +140,7 @@ impl Handler<SeenUnreadable> for Buffers {
             Came::Listed | Came::Changed => self.known.cannot_read(&object),
         }
         if self.known.is_listed() {
-            self.touch(ctx);
+            self.look_at_change(SETTLING_TIME, ctx);
         }
     }
 }

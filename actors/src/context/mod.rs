@@ -8,6 +8,7 @@ pub mod cluster_clock;
 pub mod env;
 pub mod identities;
 pub mod leader_term;
+pub(crate) mod looks;
 pub mod mailbox;
 pub(crate) mod measures;
 pub mod outage;

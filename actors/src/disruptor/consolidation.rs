@@ -18,6 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::commands::FoundCommand;
 use super::report::{NAMES_LISTED, claim_object, node_object};
 use super::{Disruptor, POLL, SETTLING_TIME};
+use crate::context::looks::Looking;
 use crate::context::solver::{Solver, consolidate};
 use crate::messages::{HoldClaims, Record, TraceContext};
 use crate::telemetry::log_event::{LogEvent, Names};

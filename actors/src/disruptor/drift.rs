@@ -17,6 +17,7 @@ use dovetail_core::disruption::{DisruptionCause, DisruptionDecision};
 use super::report::{NAMES_LISTED, claim_object, node_object};
 use super::writes::Write;
 use super::{Disruptor, SETTLING_TIME};
+use crate::context::looks::Looking;
 use crate::context::measures;
 use crate::messages::{InstancesSeen, MarkDeleting, Record, reference};
 use crate::settings::Settings;
@@ -96,11 +97,7 @@ impl Handler<InstancesSeen> for Disruptor {
 
     fn handle(&mut self, InstancesSeen(networks): InstancesSeen, ctx: &mut Self::Context) {
         self.memory.learn_networks(networks);
-        if self.looking {
-            self.changed = true;
-        } else {
-            self.look_in(SETTLING_TIME, ctx);
-        }
+        self.look_at_change(SETTLING_TIME, ctx);
     }
 }
 

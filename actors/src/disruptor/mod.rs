@@ -30,6 +30,7 @@ use self::consolidation::ConsolidationState;
 use self::reboot::Reboots;
 use self::writes::Write;
 use crate::context::env::Env;
+use crate::context::looks::{Looking, Looks};
 use crate::context::refusals::Refusals;
 use crate::context::solver::Solver;
 use crate::kube::calls::Calls;
@@ -74,10 +75,7 @@ pub struct Disruptor {
     /// Instance types, and when they were asked for.
     offers: OffersByClass,
     asked: Option<Duration>,
-    looking: bool,
-    changed: bool,
-    /// Time and handle of the next look.
-    wake: Option<(Duration, SpawnHandle)>,
+    looks: Looks,
     /// Time of the last count of the pools' nodes. Monotonic.
     counted: Option<Duration>,
     queue: VecDeque<Write>,
@@ -85,7 +83,7 @@ pub struct Disruptor {
     busy: BTreeSet<String>,
     refused: Refusals,
     reboots: Reboots,
-    looks: u64,
+    looked: u64,
     /// Claims, by uid, whose removal has been ordered and told: one that does not come to pass is ordered again.
     ordered: BTreeSet<String>,
     /// Claims of static pools, by name, that wait for their successors.
@@ -111,20 +109,32 @@ impl Disruptor {
             consolidation: ConsolidationState::new(solver, rest),
             offers: OffersByClass::new(),
             asked: None,
-            looking: false,
-            changed: false,
-            wake: None,
+            looks: Looks::default(),
             counted: None,
             queue: VecDeque::new(),
             busy: BTreeSet::new(),
             refused: Refusals::default(),
             reboots: Reboots::default(),
-            looks: 0,
+            looked: 0,
             ordered: BTreeSet::new(),
             succeeded: BTreeSet::new(),
             reported_successions: BTreeSet::new(),
             removed: BTreeMap::new(),
         }
+    }
+}
+
+impl Looking for Disruptor {
+    fn looks(&mut self) -> &mut Looks {
+        &mut self.looks
+    }
+
+    fn look_clock(&self) -> Duration {
+        self.env.now()
+    }
+
+    fn begin_look(&mut self, ctx: &mut Context<Self>) {
+        self.decide_now(ctx);
     }
 }
 
@@ -141,11 +151,7 @@ impl Handler<ClusterChanged> for Disruptor {
 
     fn handle(&mut self, _: ClusterChanged, ctx: &mut Self::Context) {
         self.consolidation.changed(self.env.moment());
-        if self.looking {
-            self.changed = true;
-        } else {
-            self.look_in(SETTLING_TIME, ctx);
-        }
+        self.look_at_change(SETTLING_TIME, ctx);
     }
 }
 
@@ -155,7 +161,7 @@ impl Handler<Observe> for Disruptor {
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         let (validating, asked) = self.memory.counts();
         let state = DisruptorState {
-            looks: self.looks,
+            looks: self.looked,
             validating,
             asked,
             removed: self.removed.clone(),
@@ -175,37 +181,17 @@ struct View {
 }
 
 impl Disruptor {
-    /// Looks after that time, or sooner if that is planned already.
-    fn look_in(&mut self, after: Duration, ctx: &mut Context<Self>) {
-        let due = self.env.now() + after;
-        if let Some((planned, handle)) = self.wake {
-            if planned <= due {
-                return;
-            }
-            ctx.cancel_future(handle);
-        }
-        let handle = ctx.run_later(after, |disruptor, ctx| {
-            disruptor.wake = None;
-            disruptor.decide_now(ctx);
-        });
-        self.wake = Some((due, handle));
-    }
-
     fn decide_now(&mut self, ctx: &mut Context<Self>) {
-        if self.looking || !self.links.calls.may_act() {
+        if self.looks.under_way() || !self.links.calls.may_act() {
             return;
         }
-        (self.looking, self.changed) = (true, false);
+        self.looks.begin();
         let old = self.asked.is_none_or(|asked| self.env.now().saturating_sub(asked) >= POLL)
             || any_slot_changes(&self.offers, &self.memory);
         let viewing = view(self.links.clone(), old).into_actor(self);
         ctx.spawn(viewing.map(|view, disruptor, ctx| {
-            disruptor.looking = false;
             let again = view.map(|view| disruptor.decide(&view, ctx));
-            disruptor.look_in(again.unwrap_or(SETTLING_TIME * 5), ctx);
-            if disruptor.changed {
-                disruptor.look_in(SETTLING_TIME, ctx);
-            }
+            disruptor.end_look(again.unwrap_or(SETTLING_TIME * 5), SETTLING_TIME, ctx);
         }));
     }
 
@@ -221,7 +207,7 @@ impl Disruptor {
         if let Some(offers) = &view.offers {
             (self.offers, self.asked) = (offers.clone(), Some(self.env.now()));
         }
-        self.looks += 1;
+        self.looked += 1;
         self.carry_on(&view.snapshot);
         self.memory.hold(self.consolidation.queue.held());
         let planning = self.planning_input();

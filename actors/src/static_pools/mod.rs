@@ -23,6 +23,7 @@ use kube::ResourceExt;
 
 use crate::context::brakes::Brakes;
 use crate::context::env::Env;
+use crate::context::looks::{Looking, Looks};
 use crate::context::plan::Plans;
 use crate::context::solver::{Solver, attempt};
 use crate::kube::calls::Calls;
@@ -66,10 +67,7 @@ pub struct StaticPools {
     solver: Arc<dyn Solver>,
     rng: fastrand::Rng,
     memory: StaticMemory,
-    looking: bool,
-    changed: bool,
-    /// Time and handle of the next look.
-    wake: Option<(Duration, SpawnHandle)>,
+    looks: Looks,
     /// True if the last plan left something out: offerings that EC2 has refused are worth another call.
     left_out: bool,
     state: StaticPoolsState,
@@ -100,15 +98,27 @@ impl StaticPools {
             solver,
             rng,
             memory: StaticMemory::default(),
-            looking: false,
-            changed: false,
-            wake: None,
+            looks: Looks::default(),
             left_out: false,
             state: StaticPoolsState::default(),
             reported: BTreeMap::new(),
             writing: std::collections::BTreeSet::new(),
             brakes: Brakes::default(),
         }
+    }
+}
+
+impl Looking for StaticPools {
+    fn looks(&mut self) -> &mut Looks {
+        &mut self.looks
+    }
+
+    fn look_clock(&self) -> Duration {
+        self.env.now()
+    }
+
+    fn begin_look(&mut self, ctx: &mut Context<Self>) {
+        self.look_at_pools(ctx);
     }
 }
 
@@ -124,11 +134,7 @@ impl Handler<ClusterChanged> for StaticPools {
     type Result = ();
 
     fn handle(&mut self, _: ClusterChanged, ctx: &mut Self::Context) {
-        if self.looking {
-            self.changed = true;
-        } else {
-            self.look_in(SETTLING_TIME, ctx);
-        }
+        self.look_at_change(SETTLING_TIME, ctx);
     }
 }
 
@@ -141,41 +147,16 @@ impl Handler<Observe> for StaticPools {
 }
 
 impl StaticPools {
-    /// Looks after that time, or sooner if that is planned already.
-    fn look_in(&mut self, after: Duration, ctx: &mut Context<Self>) {
-        let due = self.env.now() + after;
-        if let Some((planned, handle)) = self.wake {
-            if planned <= due {
-                return;
-            }
-            ctx.cancel_future(handle);
-        }
-        let handle = ctx.run_later(after, |actor, ctx| {
-            actor.wake = None;
-            actor.look_at_pools(ctx);
-        });
-        self.wake = Some((due, handle));
-    }
-
     fn look_at_pools(&mut self, ctx: &mut Context<Self>) {
-        if self.looking || !self.links.calls.may_act() || !self.env.skew().is_borne() {
+        if self.looks.under_way() || !self.links.calls.may_act() || !self.env.skew().is_borne() {
             return self.look_in(POLL, ctx);
         }
-        (self.looking, self.changed) = (true, false);
+        self.looks.begin();
         let taking = self.links.cluster.send(TakeObserved).into_actor(self);
         ctx.spawn(taking.map(|known, actor, ctx| match known.ok().flatten() {
             Some(snapshot) => actor.decide(snapshot, ctx),
-            None => actor.looked(NO_ANSWER, ctx),
+            None => actor.end_look(NO_ANSWER, SETTLING_TIME, ctx),
         }));
-    }
-
-    /// Ends a look.
-    fn looked(&mut self, again: Duration, ctx: &mut Context<Self>) {
-        self.looking = false;
-        self.look_in(again, ctx);
-        if self.changed {
-            self.look_in(SETTLING_TIME, ctx);
-        }
     }
 
     fn decide(&mut self, snapshot: Snapshot, ctx: &mut Context<Self>) {
@@ -187,14 +168,14 @@ impl StaticPools {
         if decision.wanted.is_empty() {
             let again = decision.again.unwrap_or(POLL).min(POLL);
             self.report(&snapshot, &decision.waiting, ctx);
-            return self.looked(again, ctx);
+            return self.end_look(again, SETTLING_TIME, ctx);
         }
         let planning =
             plan(self.links.clone(), self.solver.clone(), self.env.clone(), snapshot, decision, self.left_out);
         ctx.spawn(planning.into_actor(self).map(|planned, actor, ctx| {
-            let Some(planned) = planned else { return actor.looked(NO_ANSWER, ctx) };
+            let Some(planned) = planned else { return actor.end_look(NO_ANSWER, SETTLING_TIME, ctx) };
             actor.order(planned, ctx);
-            actor.looked(POLL, ctx);
+            actor.end_look(POLL, SETTLING_TIME, ctx);
         }));
     }
 
