@@ -52,8 +52,8 @@ pub enum Command {
     Sandbox(SandboxArgs),
     /// Run the control plane on a cluster: from a kubeconfig, or in a pod
     ///
-    /// Every setting has a flag and a variable in the environment, named as Karpenter names them; the flag wins. docs/settings.md
-    /// has the same list.
+    /// Every setting has a flag and a variable in the environment, named as Karpenter names them; the flag wins. A file (--config)
+    /// has what neither says. docs/settings.md has the same list.
     Run(RunArgs),
     /// Write manifests of older versions as v1, and say what changes
     Convert(ConvertArgs),

@@ -57,6 +57,7 @@ const EXAMPLES: [(&str, &str); 16] = [
     (
         "run",
         "  dovetail run --cluster-name demo --kubeconfig ~/.kube/config
+  dovetail run --config dovetail.yaml
   dovetail run --cluster-name demo --shadow",
     ),
     ("convert", "  dovetail convert -f old.yaml > new.yaml\n  dovetail convert -f old.yaml --diff"),

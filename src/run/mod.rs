@@ -3,6 +3,7 @@
 pub(crate) mod clock;
 pub(crate) mod connect;
 pub mod console;
+mod file;
 mod global;
 mod health_loop;
 mod limit;
@@ -48,7 +49,7 @@ pub fn run(args: &RunArgs, explain: MakeExplain) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
     let ended = LocalSet::new().block_on(&runtime, async {
-        let target = connect::find(&given.settings, &args.place("KUBECONFIG")).await?;
+        let target = connect::find(&given.settings, &given.place("KUBECONFIG")).await?;
         let (without_effect, names) = (given.without_effect.clone(), given.names.clone());
         let settings = given.placed(target.namespace());
         process::log(&settings, target.in_cluster)?;

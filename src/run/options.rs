@@ -1,4 +1,5 @@
-//! The flags of `run`, one a setting, and the environment beside them. A flag beats the environment.
+//! The flags of `run`, one a setting, with the environment and a file beside them. A flag beats the environment, which beats the
+//! file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -10,17 +11,28 @@ use dovetail_actors::settings::{KnownSetting, TABLE, without_effect};
 use dovetail_core::Policy;
 use dovetail_input::Mistake;
 
+use super::file::ConfigFile;
 use super::shadow;
 
 /// Settings of the command line, by name.
 #[derive(Clone, Debug, Default)]
 pub struct RunArgs {
     flags: BTreeMap<&'static str, String>,
+    config: Option<String>,
 }
+
+/// The flag that names the file of settings.
+const CONFIG: &str = "config";
 
 impl Args for RunArgs {
     fn augment_args(command: Command) -> Command {
-        TABLE.iter().fold(command, |command, known| command.arg(argument(known)))
+        let config = Arg::new(CONFIG)
+            .long(CONFIG)
+            .value_name("FILE")
+            .help("A YAML file with settings, by name; flags and the environment beat it")
+            .help_heading("File")
+            .action(ArgAction::Set);
+        TABLE.iter().fold(command.arg(config), |command, known| command.arg(argument(known)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -59,6 +71,9 @@ impl FromArgMatches for RunArgs {
                 self.flags.insert(known.name, text.clone());
             }
         }
+        let config = matches.try_get_one::<String>(CONFIG);
+        let config = config.map_err(|why| Error::raw(ErrorKind::UnknownArgument, why.to_string()))?;
+        self.config = config.cloned().or_else(|| self.config.take());
         Ok(())
     }
 }
@@ -71,9 +86,26 @@ pub struct Given {
     pub without_effect: Vec<String>,
     /// The names of the settings that are given.
     pub names: BTreeSet<String>,
+    places: Places,
+}
+
+/// Places where settings are given, by name: the flag, or the line of the file; none for one of the environment.
+#[derive(Clone, Debug, Default)]
+struct Places(BTreeMap<&'static str, String>);
+
+impl Places {
+    /// Place where a setting is given: its flag, its line of the file, or its variable.
+    fn place(&self, name: &str) -> String {
+        self.0.get(name).cloned().unwrap_or_else(|| name.to_owned())
+    }
 }
 
 impl Given {
+    /// Place where a setting is given: its flag, its line of the file, or its variable.
+    pub fn place(&self, name: &str) -> String {
+        self.places.place(name)
+    }
+
     /// The settings, with what the service account says of where we are, if it was not given.
     pub fn placed(self, namespace: Option<String>) -> Settings {
         let mut settings = self.settings;
@@ -88,20 +120,26 @@ impl Given {
 }
 
 impl RunArgs {
-    /// The settings: flags first, then the environment, then defaults. A variable that is empty counts as not given.
+    /// The settings: flags first, then the environment, then the file, then defaults. A variable that is empty counts as not
+    /// given.
     ///
     /// # Errors
-    /// One mistake a setting, named as it was given.
+    /// One mistake a setting, named as it was given; those of the file alone where it cannot be read.
     pub fn settings(&self, variable: impl Fn(&str) -> Option<OsString>) -> Result<Given, Vec<Mistake>> {
-        let (mut given, mut mistakes) = (BTreeMap::new(), Vec::new());
+        let file = self.config.as_deref().map(ConfigFile::read).transpose()?.unwrap_or_default();
+        let (mut given, mut places, mut mistakes) = (BTreeMap::new(), Places::default(), Vec::new());
         for known in TABLE {
             if let Some(text) = self.flags.get(known.name) {
                 given.insert(known.name.to_owned(), text.clone());
+                places.0.insert(known.name, format!("--{}", known.flag()));
             } else if let Some(value) = variable(known.name).filter(|value| !value.is_empty()) {
                 match value.into_string() {
                     Ok(text) => drop(given.insert(known.name.to_owned(), text)),
                     Err(_) => mistakes.push(Mistake::of_file(known.name, "is not UTF-8 text")),
                 }
+            } else if let Some(filed) = file.settings.get(known.name) {
+                given.insert(known.name.to_owned(), filed.text.clone());
+                places.0.insert(known.name, format!("{}:{}: {}", file.path, filed.line, filed.key));
             }
         }
         let settings = match Settings::from_map(&given) {
@@ -109,7 +147,7 @@ impl RunArgs {
             Err(errors) => {
                 let refused = errors.into_iter().map(|error| {
                     let what = format!("{} (given {:?})", error.what, error.value);
-                    Mistake::of_file(self.place(&error.name), what).allowing(error.allowed)
+                    Mistake::of_file(places.place(&error.name), what).allowing(error.allowed)
                 });
                 mistakes.extend(refused);
                 Settings::default()
@@ -121,10 +159,10 @@ impl RunArgs {
         }
         if settings.policy == Policy::NodeGroups {
             let what = "node-groups is for comparisons, in plan and simulate";
-            mistakes.push(Mistake::of_file(self.place("PACKING_POLICY"), what).allowing("cost, fewest-nodes"));
+            mistakes.push(Mistake::of_file(places.place("PACKING_POLICY"), what).allowing("cost, fewest-nodes"));
         }
         if settings.shadow {
-            mistakes.extend(self.refused_in_shadow(&settings));
+            mistakes.extend(refused_in_shadow(&settings, &places));
         }
         if !mistakes.is_empty() {
             return Err(mistakes);
@@ -133,23 +171,15 @@ impl RunArgs {
         if settings.shadow {
             said.extend(shadow::without_effect(&given));
         }
-        Ok(Given { settings, without_effect: said, names: given.into_keys().collect() })
+        Ok(Given { settings, without_effect: said, names: given.into_keys().collect(), places })
     }
+}
 
-    /// Returns a setting that makes no sense without writes.
-    fn refused_in_shadow(&self, settings: &Settings) -> Option<Mistake> {
-        let what = "a shadow writes nothing, and the webhook keeps its certificates in a Secret and in the CRDs";
-        let place = || self.place("WEBHOOK_ENABLED");
-        settings.webhook.enabled.then(|| Mistake::of_file(place(), what).allowing("false with SHADOW (--shadow)"))
-    }
-
-    /// Place where a setting was given: its flag, or its variable.
-    pub fn place(&self, name: &str) -> String {
-        match TABLE.iter().find(|known| known.name == name && self.flags.contains_key(name)) {
-            Some(known) => format!("--{}", known.flag()),
-            None => name.to_owned(),
-        }
-    }
+/// Returns a setting that makes no sense without writes.
+fn refused_in_shadow(settings: &Settings, places: &Places) -> Option<Mistake> {
+    let what = "a shadow writes nothing, and the webhook keeps its certificates in a Secret and in the CRDs";
+    let place = || places.place("WEBHOOK_ENABLED");
+    settings.webhook.enabled.then(|| Mistake::of_file(place(), what).allowing("false with SHADOW (--shadow)"))
 }
 
 #[cfg(test)]
@@ -206,6 +236,24 @@ mod tests {
         assert!(given.without_effect.iter().any(|said| said.starts_with("INTERRUPTION_QUEUE=demo: ")));
         let without = args(&[]).unwrap().settings(variable).unwrap();
         assert_eq!(without.without_effect, [""; 0]);
+    }
+
+    #[test]
+    fn file_is_beaten_by_environment_and_flags_and_named_in_mistakes() {
+        let path = std::env::temp_dir().join(format!("dovetail-config-{}.yaml", std::process::id()));
+        let write = |text: &str| std::fs::write(&path, text).unwrap();
+        let flag = format!("--config={}", path.display());
+        write("clusterName: by-file\nbatchMaxDuration: 20s\nbatchIdleDuration: 3s\n");
+        let settings = read(&[&flag, "--batch-idle-duration=2s"], &[("BATCH_MAX_DURATION", "30s")]).unwrap();
+        let seconds = (settings.batch_idle.as_secs(), settings.batch_max.as_secs());
+        assert_eq!((settings.cluster_name.as_str(), seconds), ("by-file", (2, 30)));
+        write("clusterName: by-file\nisolatedVPC: 1\n");
+        let told = read(&[&flag], &[]).unwrap_err()[0].to_string();
+        let place = format!("{}:2: isolatedVPC: it is not a boolean", path.display());
+        assert!(told.starts_with(&place), "{told}");
+        std::fs::remove_file(&path).unwrap();
+        let told = read(&[&flag], &[]).unwrap_err()[0].to_string();
+        assert!(told.ends_with(".yaml: no such file"), "{told}");
     }
 
     #[test]

@@ -8,12 +8,27 @@ use dovetail_actors::settings::{KnownSetting, TABLE};
 const INTRODUCTION: &str = "\
 # Settings
 
-`dovetail run` takes each setting as a flag or from the environment. The names are Karpenter's. A
-flag wins over the environment, and an empty variable counts as not set. Durations are Go's
-(`500ms`, `1m30s`). Booleans are `true` or `false`; the flag alone means `true`, and a value follows
-`=`. A value that makes no sense ends the process with status 2 before it does anything; the message
-says what is allowed. A scenario takes the same names under `settings`. The chart takes nearly all
-of them under `settings`, in Karpenter's spelling (`settings.batchMaxDuration`).
+`dovetail run` takes each setting as a flag, from the environment or from a file. The names are
+Karpenter's. A flag wins over the environment, and the environment over the file; an empty variable
+counts as not set. Durations are Go's (`500ms`, `1m30s`). Booleans are `true` or `false`; the flag
+alone means `true`, and a value follows `=`. A value that makes no sense ends the process with
+status 2 before it does anything; the message says what is allowed. A scenario takes the same names
+under `settings`. The chart takes nearly all of them under `settings`, in Karpenter's spelling
+(`settings.batchMaxDuration`).
+
+`--config FILE` names the file, a YAML mapping. Its keys are the names as the chart, the environment
+or the flags write them. Gates and EC2's limits may be mappings, modes and paths lists, and settings
+that are YAML need no quotes:
+
+    clusterName: demo
+    batchMaxDuration: 20s
+    featureGates:
+      spotToSpotConsolidation: true
+    commitments:
+      - {id: all, type: computeSavingsPlan, dollarsPerHour: 4.5}
+
+A key that is no setting, or that is there twice, is refused with its line. `run` reads the file
+once, at its start.
 ";
 
 fn page() -> String {
