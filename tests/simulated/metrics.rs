@@ -123,6 +123,7 @@ fn every_core_metric_has_the_value_that_the_run_implies() {
         ("karpenter_nodepools_usage", &[("resource_type", "nodes"), ("nodepool", "default")], left),
         ("karpenter_nodepools_usage", &[("resource_type", "nodes"), ("nodepool", "refused")], 0.0),
         ("karpenter_nodepools_allowed_disruptions", &[("nodepool", "default"), ("reason", "empty")], 1.0),
+        ("karpenter_nodepools_allowed_disruptions", &[("nodepool", "default"), ("reason", "unhealthy")], 1.0),
         ("karpenter_pods_state", &[("phase", "Running"), ("scheduled", "true"), ("nodepool", "default")], 2.0 * left),
         ("karpenter_pods_state", &[("name", "huge"), ("phase", "Pending"), ("scheduled", "false")], 1.0),
         ("karpenter_scheduler_unschedulable_pods_count", &[("controller", "provisioner")], 1.0),

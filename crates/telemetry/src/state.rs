@@ -15,6 +15,7 @@ use dovetail_actors::messages::ReplicaState;
 use dovetail_actors::replica::ReplicaView;
 use dovetail_api::names::conditions::DRIFTED;
 use dovetail_api::names::labels;
+use dovetail_api::names::provider::Provider;
 use dovetail_api::v1::condition;
 use dovetail_core::cluster_state::{NodeEntry, PodEntry, Snapshot, WatchedKind};
 use dovetail_core::disruption::{self, RemovalReason};
@@ -247,8 +248,9 @@ impl<'a> TypesByClass<'a> {
     /// $/h of a machine with these labels, and of the same machine on demand: a claim has them from its launch on.
     pub fn labelled(&self, own: &BTreeMap<String, String>) -> Option<(f64, f64)> {
         let of = |key| label_of(own, key);
-        let (class, kind) = (of(labels::EC2_NODE_CLASS), of(labels::INSTANCE_TYPE));
-        self.price(class, kind, of(labels::ZONE), of(labels::CAPACITY_TYPE))
+        let classes = Provider::ALL.into_iter().map(|provider| of(provider.class().label));
+        let class = classes.into_iter().find(|class| !class.is_empty()).unwrap_or_default();
+        self.price(class, of(labels::INSTANCE_TYPE), of(labels::ZONE), of(labels::CAPACITY_TYPE))
     }
 
     /// $/h of an instance as the catalogue has it, 0 in a capacity reservation, and of the same machine on demand.
@@ -263,9 +265,6 @@ impl<'a> TypesByClass<'a> {
         Some((own, price(labels::ON_DEMAND).unwrap_or(own)))
     }
 }
-
-/// Reasons that budgets know.
-const BUDGETED: [RemovalReason; 3] = [RemovalReason::Empty, RemovalReason::Drifted, RemovalReason::Underutilized];
 
 fn pools(page: &mut MetricsPage, view: &ReplicaView) {
     let snapshot = &view.snapshot;
@@ -289,7 +288,7 @@ fn pools(page: &mut MetricsPage, view: &ReplicaView) {
     page.gauge("karpenter_nodepools_allowed_disruptions", "How many nodes of a pool its budgets let go at a time");
     for (name, pool) in snapshot.pools.iter() {
         let total = usage.get(name).map_or(0, |usage| usize::try_from(usage.resources.get(NODES)).unwrap_or(0));
-        for reason in BUDGETED {
+        for reason in RemovalReason::OF_BUDGETS {
             let allowed = disruption::allowed(pool, reason, total, view.now.wall).after(0).min(total);
             let own = [("nodepool", name.as_str()), ("reason", reason.label())];
             page.sample("karpenter_nodepools_allowed_disruptions", &own, allowed as f64);
@@ -399,8 +398,31 @@ mod tests {
         ActorState, BatcherState, DisruptorState, InterruptionState, LauncherState, PackerState, PodWatcherState,
         RecorderState, RegistrarState, TerminatorState,
     };
+    use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn nodes_of_every_provider_have_a_price() {
+        let offering =
+            |bought: &str, price| json!({"zone": "a", "capacityType": bought, "price": price, "available": true});
+        let kind = json!({
+            "name": "m5.large", "capacity": {}, "overhead": {}, "requirements": [],
+            "offerings": [offering(labels::SPOT, 0.03), offering(labels::ON_DEMAND, 0.096)],
+        });
+        let kind: InstanceType = serde_json::from_value(kind).unwrap();
+        let types = TypesByClass([("default", [("m5.large", &kind)].into())].into());
+        for provider in Provider::ALL {
+            let own = [
+                (provider.class().label, "default"),
+                (labels::INSTANCE_TYPE, "m5.large"),
+                (labels::ZONE, "a"),
+                (labels::CAPACITY_TYPE, labels::SPOT),
+            ];
+            let own = own.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+            assert_eq!(types.labelled(&own), Some((0.03, 0.096)), "{}", provider.name());
+        }
+    }
 
     #[test]
     fn every_queue_is_a_number_that_its_actor_says() {
