@@ -17,9 +17,8 @@ use actix::prelude::*;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::CloudOfferings;
 use dovetail_cloud::catalogue::RegionCatalogue as Offers;
-use dovetail_cloud::launch::images::withhold_without_image;
 use dovetail_cloud::node_class::subnet_views;
-use dovetail_cloud::resolve::{self, NodeClassView, ReservationView};
+use dovetail_cloud::resolve::{self, NodeClassView, ReservationView, ResolvedClass};
 use dovetail_cloud::unavailable::{Unavailable, UnavailableOfferings};
 use dovetail_core::InstanceType;
 use kube::ResourceExt;
@@ -50,6 +49,16 @@ const TYPES_NAMED: usize = 5;
 
 type Types = Arc<Vec<Arc<InstanceType>>>;
 
+/// A class as it was resolved last.
+struct Resolved {
+    /// Facts that it was resolved from.
+    from: String,
+    /// None if it makes no nodes.
+    class: Option<ResolvedClass>,
+    /// The types without what is refused, by their being for a last resort: of which version of refusals.
+    types: BTreeMap<bool, (u64, Types)>,
+}
+
 /// Keeps the instance types of each class with prices and availability, read anew from the cloud now and then.
 pub struct Catalogue {
     env: Env,
@@ -73,8 +82,7 @@ pub struct Catalogue {
     asking: bool,
     /// Handling of the ConfigMap that keeps the unavailable offerings for a successor.
     keeping: Keeping,
-    /// By class name, and whether as a last resort: what it was resolved from, and the result.
-    resolved: BTreeMap<(String, bool), (String, Types)>,
+    resolved: BTreeMap<String, Resolved>,
     /// The instance types of each class that no image is for, as was said.
     without_image: BTreeMap<String, Vec<String>>,
     leader: Option<Recipient<WorldChanged>>,
@@ -311,30 +319,60 @@ impl Catalogue {
     /// not known what is left of its reservations.
     fn types(&mut self, offers: &Offers, class: &EC2NodeClass, last_resort: bool) -> Option<Types> {
         let Some(status) = &class.status else { return Some(Types::default()) };
+        if let Some(whole) = self.cloud.whole_types() {
+            return Some(whole);
+        }
         self.unavailable.forget_expired(self.env.now());
-        let key = (class.name_any(), last_resort);
+        let name = class.name_any();
         let Some(reservations) = self.reserved.views(status, self.env.wall()) else {
-            return self.resolved.get(&key).map(|(_, types)| types.clone());
+            return Some(self.resolved.get(&name)?.types.get(&last_resort)?.1.clone());
         };
         let from = format!(
-            "{}/{}/{}/{}/{:?}/{:?}/{:?}/{reservations:?}/{:?}",
+            "{}/{}/{}/{:?}/{:?}/{:?}/{reservations:?}/{:?}",
             class.metadata.uid.as_deref().unwrap_or_default(),
             self.reads,
-            self.unavailable.version(),
             self.reserved.version(),
             class.metadata.generation,
             status.subnets,
             status.amis,
             status.placement_group
         );
-        if let Some((known, types)) = self.resolved.get(&key)
-            && *known == from
-        {
+        if self.resolved.get(&name).is_none_or(|known| known.from != from) {
+            let class = self.resolve(offers, class, status, reservations);
+            self.resolved.insert(name.clone(), Resolved { from, class, types: BTreeMap::new() });
+        }
+        let version = self.unavailable.version();
+        let before = self.resolved.get(&name)?.types.get(&last_resort).cloned();
+        if let Some((_, types)) = before.as_ref().filter(|(of, _)| *of == version) {
             return Some(types.clone());
         }
-        let types = self.resolve(offers, class, status, reservations, last_resort);
-        self.resolved.insert(key, (from, types.clone()));
+        let unavailable = self.unavailable_now(last_resort);
+        let known = self.resolved.get_mut(&name)?;
+        let before = before.as_ref().map(|(_, types)| types.as_slice()).unwrap_or_default();
+        let types = known.class.as_ref().map(|class| class.without(&unavailable, before)).unwrap_or_default();
+        let types = Arc::new(types);
+        known.types.insert(last_resort, (version, types.clone()));
         Some(types)
+    }
+
+    /// Resolves a class; none if it makes no nodes, which is told.
+    fn resolve(
+        &mut self,
+        offers: &Offers,
+        class: &EC2NodeClass,
+        status: &dovetail_api::v1::EC2NodeClassStatus,
+        reservations: Vec<ReservationView>,
+    ) -> Option<ResolvedClass> {
+        match resolve_class(offers, class, status, reservations, &self.env.settings) {
+            Ok(resolved) => {
+                self.tell_without_image(class.name_any(), resolved.withheld().to_vec());
+                Some(resolved)
+            }
+            Err(why) => {
+                self.env.emit(LogEvent::NodeClass { node_class: class.name_any(), ready: false, why });
+                None
+            }
+        }
     }
 
     /// Says once which types of a class no image is for.
@@ -343,30 +381,6 @@ impl Catalogue {
         if *said != types {
             said.clone_from(&types);
             self.env.emit(LogEvent::WithoutImage { node_class, instance_types: Names::first(TYPES_NAMED, types) });
-        }
-    }
-
-    fn resolve(
-        &mut self,
-        offers: &Offers,
-        class: &EC2NodeClass,
-        status: &dovetail_api::v1::EC2NodeClassStatus,
-        reservations: Vec<ReservationView>,
-        last_resort: bool,
-    ) -> Types {
-        if let Some(whole) = self.cloud.whole_types() {
-            return whole;
-        }
-        let unavailable = self.unavailable_now(last_resort);
-        match types_of_class(offers, class, status, reservations, &self.env.settings, &unavailable) {
-            Ok((types, withheld)) => {
-                self.tell_without_image(class.name_any(), withheld);
-                Arc::new(types)
-            }
-            Err(why) => {
-                self.env.emit(LogEvent::NodeClass { node_class: class.name_any(), ready: false, why });
-                Types::default()
-            }
         }
     }
 }
@@ -383,6 +397,17 @@ pub fn types_of_class(
     settings: &Settings,
     unavailable: &Unavailable,
 ) -> Result<(Vec<Arc<InstanceType>>, Vec<String>), String> {
+    let class = resolve_class(offers, class, status, reservations, settings)?;
+    Ok((class.without(unavailable, &[]), class.withheld().to_vec()))
+}
+
+fn resolve_class(
+    offers: &Offers,
+    class: &EC2NodeClass,
+    status: &dovetail_api::v1::EC2NodeClassStatus,
+    reservations: Vec<ReservationView>,
+    settings: &Settings,
+) -> Result<ResolvedClass, String> {
     let settings = resolve::ResolveSettings {
         vm_memory_overhead_percent: settings.vm_memory_overhead,
         reserved_enis: settings.reserved_enis,
@@ -391,7 +416,5 @@ pub fn types_of_class(
     let view = NodeClassView::from_spec(&class.spec, subnet_views(status)).map_err(|error| error.to_string())?;
     let placement_group = status.placement_group.clone();
     let view = NodeClassView { reservations, placement_group, ..view };
-    let mut types = resolve::instance_types_without(offers, &view, &settings, unavailable);
-    let withheld = withhold_without_image(&status.amis, &mut types);
-    Ok((types.into_iter().map(Arc::new).collect(), withheld))
+    Ok(ResolvedClass::new(offers, view, &settings, &status.amis))
 }

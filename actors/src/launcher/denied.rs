@@ -56,7 +56,10 @@ pub fn is_reported_to_pods(error: &LaunchError, failures: u32) -> bool {
     match error.kind {
         LaunchErrorKind::InsufficientCapacity | LaunchErrorKind::Final => true,
         LaunchErrorKind::Retryable => error.reason != READINESS_UNKNOWN && failures == FAILURES_REPORTED,
-        _ => false,
+        LaunchErrorKind::NodeClassNotReady
+        | LaunchErrorKind::MayHaveHappened
+        | LaunchErrorKind::Unsaid
+        | LaunchErrorKind::TokenUsed => false,
     }
 }
 

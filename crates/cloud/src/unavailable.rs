@@ -119,7 +119,8 @@ pub struct UnavailableOfferings {
 /// Unavailable offerings at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unavailable {
-    offerings: BTreeSet<OfferingKey>,
+    /// By instance type: capacity type and zone.
+    offerings: BTreeMap<String, Vec<(String, String)>>,
     quotas: BTreeSet<(String, QuotaGroup)>,
     /// With the cause.
     capacity_types: BTreeMap<String, &'static str>,
@@ -262,7 +263,9 @@ impl UnavailableOfferings {
         let mut found = Unavailable::default();
         for (scope, _) in self.marks.iter().filter(|(_, mark)| counts(mark)) {
             match scope.clone() {
-                RefusalScope::Offering(key) => drop(found.offerings.insert(key)),
+                RefusalScope::Offering(OfferingKey { capacity_type, instance_type, zone }) => {
+                    found.offerings.entry(instance_type).or_default().push((capacity_type, zone));
+                }
                 RefusalScope::Quota { capacity_type, group } => drop(found.quotas.insert((capacity_type, group))),
                 RefusalScope::CapacityType(name) => {
                     let cause = self.causes.get(&name).copied().unwrap_or(Self::CAUSE_OF_ANOTHER);
@@ -292,13 +295,15 @@ impl Unavailable {
                 return Some(group.used_up(capacity_type));
             }
         }
-        let refused = !self.offerings.is_empty()
-            && self.offerings.contains(&OfferingKey {
-                capacity_type: capacity_type.to_owned(),
-                instance_type: instance_type.to_owned(),
-                zone: zone.to_owned(),
-            });
+        let offerings = self.offerings.get(instance_type).map(Vec::as_slice).unwrap_or_default();
+        let refused = offerings.iter().any(|(bought, there)| bought == capacity_type && there == zone);
         refused.then_some(NO_CAPACITY)
+    }
+
+    /// False if nothing is refused that could be an offering of this type.
+    pub fn may_concern(&self, instance_type: &str) -> bool {
+        let wide = !self.quotas.is_empty() || !self.capacity_types.is_empty() || !self.subnets.is_empty();
+        wide || self.offerings.contains_key(instance_type)
     }
 
     /// True if all of these subnets are full: only then is their zone blocked.

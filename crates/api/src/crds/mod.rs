@@ -63,12 +63,12 @@ pub fn crd_files() -> Result<Vec<(String, String)>, serde_json::Error> {
 /// # Errors
 /// As [`crd_files`].
 pub fn provider_crds_yaml(provider: Provider) -> Result<String, serde_json::Error> {
-    if provider == Provider::Ec2 {
-        return crds_yaml();
-    }
+    let own = match provider {
+        Provider::Ec2 => return crds_yaml(),
+        Provider::Kwok => crate::kwok::crd()?,
+    };
     let shared = crds().into_iter().filter(|crd| crd.spec.group == GROUP);
-    let own = (provider == Provider::Kwok).then(crate::kwok::crd).transpose()?;
-    shared.chain(own).map(|crd| Ok(format!("---\n{}", yaml(&crd)?))).collect()
+    shared.chain([own]).map(|crd| Ok(format!("---\n{}", yaml(&crd)?))).collect()
 }
 
 /// File name and content of the CRD of KWOKNodeClass, which no cluster on EC2 needs.

@@ -102,7 +102,10 @@ impl Provider {
 
     /// True if it takes instances back, with a warning to who hears of it.
     pub fn interrupts(self) -> bool {
-        self == Self::Ec2
+        match self {
+            Self::Ec2 => true,
+            Self::Kwok => false,
+        }
     }
 
     /// True for an id that may be asked for: of EC2 eight hexadecimal digits, or seventeen; of kwok the whole provider ID.

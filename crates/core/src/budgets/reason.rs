@@ -55,3 +55,22 @@ impl RemovalReason {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use dovetail_api::crds::crds;
+
+    use super::*;
+
+    #[test]
+    fn crd_takes_the_reasons_that_budgets_know() {
+        let pool = crds().into_iter().find(|crd| crd.spec.names.kind == "NodePool").unwrap();
+        let version = pool.spec.versions.iter().find(|one| one.name == "v1").unwrap();
+        let schema = serde_json::to_value(version.schema.as_ref().unwrap()).unwrap();
+        let budget = "/openAPIV3Schema/properties/spec/properties/disruption/properties/budgets/items";
+        let taken = schema.pointer(&format!("{budget}/properties/reasons/items/enum")).unwrap();
+        let known: Vec<&str> = RemovalReason::OF_BUDGETS.into_iter().filter_map(RemovalReason::budget_key).collect();
+        assert_eq!(*taken, serde_json::json!(known));
+    }
+}

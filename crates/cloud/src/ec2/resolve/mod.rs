@@ -4,6 +4,7 @@ mod capacity;
 mod labels;
 mod offerings;
 mod overhead;
+mod refusals;
 mod view;
 
 use std::collections::BTreeMap;
@@ -13,9 +14,9 @@ use dovetail_core::{InstanceType, Resources};
 
 use crate::catalogue::RegionCatalogue;
 use crate::info::InstanceTypeInfo;
-use crate::unavailable::Unavailable;
 
 pub use capacity::eni_limited_pods;
+pub use refusals::ResolvedClass;
 pub use view::{
     BlockDeviceVolume, NodeClassError, NodeClassView, ReservationView, SubnetView, Threshold, family_of,
     subnet_views_of,
@@ -38,29 +39,19 @@ impl Default for ResolveSettings {
     }
 }
 
-/// The types that nodes of this class can be, by name, with all their offerings available.
+/// The types that nodes of this class can be, by name, with all their offerings available ([`ResolvedClass`] knows of refusals).
+///
+/// A type without any offering in the class's zones is left out, as is a zone without a price.
 pub fn instance_types(
     catalogue: &RegionCatalogue,
     class: &NodeClassView,
     settings: &ResolveSettings,
 ) -> Vec<InstanceType> {
-    instance_types_without(catalogue, class, settings, &Unavailable::default())
-}
-
-/// The types that nodes of this class can be, by name; what EC2 lately refused is not available.
-///
-/// A type without any offering in the class's zones is left out, as is a zone without a price.
-pub fn instance_types_without(
-    catalogue: &RegionCatalogue,
-    class: &NodeClassView,
-    settings: &ResolveSettings,
-    unavailable: &Unavailable,
-) -> Vec<InstanceType> {
     catalogue
         .types
         .iter()
         .filter(|info| info.can_be_a_node() && (!class.family.is_windows() || info.kube_arch() == Some("amd64")))
-        .filter_map(|info| instance_type(catalogue, info, class, settings, unavailable))
+        .filter_map(|info| instance_type(catalogue, info, class, settings))
         .collect()
 }
 
@@ -69,9 +60,8 @@ fn instance_type(
     info: &InstanceTypeInfo,
     class: &NodeClassView,
     settings: &ResolveSettings,
-    unavailable: &Unavailable,
 ) -> Option<InstanceType> {
-    let offerings = offerings::resolve_offerings(catalogue, info, class, unavailable);
+    let offerings = offerings::resolve_offerings(catalogue, info, class);
     if offerings.is_empty() {
         return None;
     }

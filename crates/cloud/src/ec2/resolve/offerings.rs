@@ -11,8 +11,6 @@ use super::NodeClassView;
 use crate::catalogue::{RegionCatalogue, Zone};
 use crate::family::AmiFamily;
 use crate::info::InstanceTypeInfo;
-use crate::launch::refusal::NO_ADDRESSES;
-use crate::unavailable::Unavailable;
 
 /// On-demand price of an instance, as a multiple of its price out of a reservation.
 const RESERVED_PRICE: f64 = 1e7;
@@ -23,7 +21,6 @@ pub(super) fn resolve_offerings(
     catalogue: &RegionCatalogue,
     info: &InstanceTypeInfo,
     class: &NodeClassView,
-    unavailable: &Unavailable,
 ) -> Vec<Offering> {
     let Some(offered) = catalogue.offered.get(&info.name) else { return Vec::new() };
     let zones: Vec<&Zone> = offered.iter().filter_map(|name| class.zone(name)).collect();
@@ -35,19 +32,12 @@ pub(super) fn resolve_offerings(
         }
         for zone in &zones {
             let Some(price) = price(catalogue, info, zone, capacity_type) else { continue };
-            let may_be = compatible && may_be_in(class, &zone.name);
-            let refused = refusal(unavailable, class, info, zone, capacity_type).filter(|_| may_be);
-            let available = may_be && refused.is_none();
-            offerings.push(Offering { refused, ..offering(zone, capacity_type, price, available) });
+            offerings.push(offering(zone, capacity_type, price, compatible && may_be_in(class, &zone.name)));
         }
     }
     for reservation in class.reservations.iter().filter(|one| one.instance_type == info.name) {
         let Some(zone) = zones.iter().find(|zone| zone.name == reservation.zone) else { continue };
-        let available = compatible
-            && may_be_in(class, &zone.name)
-            && reservation.active
-            && reservation.left > 0
-            && refusal(unavailable, class, info, zone, RESERVED).is_none();
+        let available = compatible && may_be_in(class, &zone.name) && reservation.active && reservation.left > 0;
         // Paid for already: it only has to be cheaper than anything that is bought, and the smaller the cheaper.
         let price = catalogue.on_demand.get(&info.name).copied().unwrap_or(0.0) / RESERVED_PRICE;
         let mut offering = offering(zone, RESERVED, price, available);
@@ -61,18 +51,6 @@ pub(super) fn resolve_offerings(
         offerings.push(offering);
     }
     by_partition(offerings, class)
-}
-
-/// The reason for which EC2 does not give an offering just now, as it has said lately.
-fn refusal(
-    unavailable: &Unavailable,
-    class: &NodeClassView,
-    info: &InstanceTypeInfo,
-    zone: &Zone,
-    capacity_type: &str,
-) -> Option<&'static str> {
-    let full = || unavailable.all_full(class.subnets_in(&zone.name)).then_some(NO_ADDRESSES);
-    unavailable.why(&info.name, &zone.name, capacity_type).or_else(full)
 }
 
 /// Each offering once for each partition of the class's placement group, where that has such.
@@ -145,12 +123,9 @@ fn interfaces_fit(info: &InstanceTypeInfo, class: &NodeClassView) -> bool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::time::Duration;
-
     use super::*;
-    use crate::resolve::{ResolveSettings, instance_types, instance_types_without};
+    use crate::resolve::{ResolveSettings, instance_types};
     use crate::shipped;
-    use crate::unavailable::{OfferingKey, UnavailableOfferings};
     use dovetail_core::InstanceType;
 
     fn class() -> NodeClassView {
@@ -169,20 +144,6 @@ mod tests {
         assert!(m5.offerings.iter().all(|o| o.available));
         assert_eq!(m5.offerings[0].price, 0.096);
         assert!(m5.offerings[3].capacity_type == "spot" && m5.offerings[3].price < 0.096);
-    }
-
-    #[test]
-    fn what_ec2_refused_stays_listed_but_is_not_available() {
-        let mut refused = UnavailableOfferings::default();
-        let key =
-            OfferingKey { capacity_type: "spot".into(), instance_type: "m5.large".into(), zone: "us-east-1a".into() };
-        refused.mark(Duration::ZERO, key);
-        let catalogue = shipped::catalogue("us-east-1");
-        let types =
-            instance_types_without(&catalogue, &class(), &ResolveSettings::default(), &refused.as_of(Duration::ZERO));
-        let gone: Vec<_> = find(&types, "m5.large").offerings.iter().filter(|o| !o.available).collect();
-        assert_eq!(gone.len(), 1);
-        assert_eq!((gone[0].zone.as_str(), gone[0].capacity_type.as_str()), ("us-east-1a", "spot"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Warnings for users although packing goes on.
 
 use dovetail_api::names::labels;
+use dovetail_api::names::provider::Provider;
 
 use crate::pack::filter::taints;
 use crate::pack::model::pools::requirements_of;
@@ -47,9 +48,9 @@ pub(in crate::pack) fn overlap(a: &Pool, b: &Pool) -> bool {
     // Names of the pool and its class tell them apart without keeping any pod from either.
     let open = |pool: &Pool| {
         requirements_of(&bare(pool)).map(|mut requirements| {
-            [labels::NODE_POOL, labels::EC2_NODE_CLASS, labels::KWOK_NODE_CLASS, labels::PROVISIONER_NAME]
-                .into_iter()
-                .for_each(|key| requirements.remove(key));
+            let classes = Provider::ALL.into_iter().map(|provider| provider.class().label);
+            let names = classes.chain([labels::NODE_POOL, labels::PROVISIONER_NAME]);
+            names.for_each(|key| requirements.remove(key));
             requirements
         })
     };
