@@ -238,6 +238,7 @@ impl Disruptor {
         self.queue.extend(unused::writes(snapshot));
         self.queue.extend(decision.ttl.into_iter().map(Write::Ttl));
         self.queue.extend(decision.untaint.into_iter().map(|(node, uid)| Write::Untaint { node, uid }));
+        self.queue.extend(decision.taint.into_iter().map(|(node, uid)| Write::Taint { node, uid }));
         self.reboot(&decision.drift.reboots, snapshot, ctx);
         self.queue.extend(succession::writes(&decision.successions, snapshot));
         self.queue.extend(drift::writes(decision.drift, snapshot));

@@ -40,6 +40,13 @@ pub(super) enum Write {
         /// The Node's uid: one of the same name that was made anew is not written to.
         uid: String,
     },
+    /// A Node whose replacement is under way gets it: no new pod comes to be moved again.
+    Taint {
+        /// The Node's `metadata.name`.
+        node: String,
+        /// The Node's uid: one of the same name that was made anew is not written to.
+        uid: String,
+    },
     /// A claim's status.
     Mark {
         /// The claim as it stands.
@@ -116,6 +123,7 @@ impl Write {
         let what = match self {
             Self::Ttl(_) => "writing the TTL of",
             Self::Untaint { .. } => "untainting",
+            Self::Taint { .. } => "tainting",
             Self::Mark { .. } => "writing what disruption says of",
             Self::Drift { .. } => "writing the drift of",
             Self::Repair { .. } => "writing the repair of",
@@ -132,7 +140,9 @@ impl Write {
 
     pub fn object(&self) -> String {
         match self {
-            Self::Ttl(TtlMark { node, .. }) | Self::Untaint { node, .. } => format!("node/{node}"),
+            Self::Ttl(TtlMark { node, .. }) | Self::Untaint { node, .. } | Self::Taint { node, .. } => {
+                format!("node/{node}")
+            }
             Self::Mark { mark, .. } => format!("nodeclaim/{}", mark.claim),
             Self::Drift { mark, .. } => format!("nodeclaim/{}", mark.claim),
             Self::Repair { mark, .. } => format!("nodeclaim/{}", mark.disrupted.claim),
@@ -160,6 +170,7 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) -
             links.calls.merge(&api, &mark.node, patch).await.map(|node| Wrote::Node(Arc::new(node)))
         }
         Write::Untaint { node, uid } => untaint(&links, &node, &uid).await.map(|node| Wrote::Node(Arc::new(node))),
+        Write::Taint { node, uid } => taint(&links, &node, &uid).await.map(|node| Wrote::Node(Arc::new(node))),
         Write::Mark { claim, mark } => change_status(&links, &claim, |claim| mark.on(claim, now)).await,
         Write::Drift { claim, mark } => change_status(&links, &claim, |claim| mark.on(claim, now)).await,
         Write::Repair { claim, mark } => change_status(&links, &claim, |claim| mark.on(claim, now)).await,
@@ -218,12 +229,7 @@ pub(super) async fn hold(
     let writing = held.into_iter().map(|(claim, held, node, uid)| {
         let links = links.clone();
         async move {
-            let nodes = Nodes::new(links.calls.clone());
-            let there = nodes.get(&node).await?;
-            if there.uid() != Some(uid) {
-                return Err(CallError::NotFound(node));
-            }
-            let node = nodes.change(there, tainted).await?;
+            let node = taint(&links, &node, &uid).await?;
             links.calls.env.post(&links.cluster, Wrote::Node(Arc::new(node)));
             let claims = NodeClaimApi::new(links.calls.clone());
             let written = claims.change_status(NodeClaim::clone(&claim), |claim| held.on(claim, now)).await?;
@@ -232,6 +238,16 @@ pub(super) async fn hold(
         }
     });
     futures::stream::iter(writing).buffered(MOST_HELD).try_for_each(|()| futures::future::ready(Ok(()))).await
+}
+
+/// Taints a Node, unless another has its name by now.
+async fn taint(links: &DisruptorLinks, name: &str, uid: &str) -> Result<Node, CallError> {
+    let nodes = Nodes::new(links.calls.clone());
+    let there = nodes.get(name).await?;
+    if there.uid().as_deref() != Some(uid) {
+        return Err(CallError::NotFound(name.to_owned()));
+    }
+    nodes.change(there, tainted).await
 }
 
 /// The Node with the taint; `None` where it has it.

@@ -100,14 +100,16 @@ fn drifted_node_goes_only_when_replacement_is_initialized() {
 }
 
 #[test]
-fn node_without_replacement_stays_untainted_and_is_retried() {
+fn node_without_replacement_is_tainted_meanwhile_and_stays() {
     run(|world| async move {
         let (_replica, old) = one_node(&world, Settings::default()).await;
         world.nobody_joins(true);
         label(&world, "two");
+        world.until(minutes(5), || is_tainted(&world)).await;
         world.until(minutes(15), || told(&world, "replacement_off") > 0).await;
+        world.until(minutes(1), || !is_tainted(&world)).await;
         let there = claim(&world, &old).unwrap();
-        assert!(there["metadata"]["deletionTimestamp"].is_null() && !is_tainted(&world), "{there:#}");
+        assert!(there["metadata"]["deletionTimestamp"].is_null(), "{there:#}");
         assert_eq!(world.bound(), 4, "its pods serve");
         world.nobody_joins(false);
         world.until(minutes(40), || claim(&world, &old).is_none()).await;

@@ -60,6 +60,7 @@ pub const FIELDS: &[Row] = &[
     ("EC2NodeClass", "spec.context", "crates/cloud/src/ec2/launching/fleet.rs", "spec.context"),
     ("EC2NodeClass", "spec.cpuOptions.nestedVirtualization", "crates/cloud/src/ec2/launching/template_data.rs", "nested_virtualization"),
     ("EC2NodeClass", "spec.detailedMonitoring", "crates/cloud/src/ec2/launching/template_data.rs", "detailed_monitoring"),
+    ("EC2NodeClass", "spec.enclaveOptions.enabled", "crates/cloud/src/ec2/resolve/offerings.rs", "class_with_enclaves_has_types_that_support_them_alone"),
     ("EC2NodeClass", "spec.instanceProfile", "crates/cloud/src/ec2/resolving/profile.rs", "class.spec.instance_profile"),
     ("EC2NodeClass", "spec.instanceStorePolicy", "crates/cloud/src/ec2/user_data/mod.rs", "instance_store_policy"),
     ("EC2NodeClass", "spec.ipPrefixCount", "crates/cloud/src/ec2/launching/template_data.rs", "ip_prefix_count"),

@@ -33,7 +33,7 @@ pub fn schema() -> Value {
             "podTemplateRef": object(json!({"name": {"type": "string"}}), &["name"]),
             "podTemplateGeneration": {"type": "integer", "format": "int64"},
             "provisioningStrategy": {"type": "string"},
-            "conditions": parts::conditions(true),
+            "conditions": parts::conditions_by_type(true),
         }),
         &[],
     );

@@ -34,7 +34,7 @@ pub fn status() -> Value {
             "imageID": {"type": "string"},
             "capacity": parts::resource_list(),
             "allocatable": parts::resource_list(),
-            "conditions": parts::conditions(false),
+            "conditions": parts::conditions_by_type(false),
             "lastPodEventTime": parts::time(),
         }),
         &[],

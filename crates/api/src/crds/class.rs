@@ -23,6 +23,7 @@ pub fn schema() -> Value {
         "networkInterfaces": network_interfaces(),
         "metadataOptions": metadata_options(1),
         "connectionTracking": connection_tracking(),
+        "enclaveOptions": object(json!({"enabled": {"type": "boolean"}}), &["enabled"]),
         "cpuOptions": object(json!({"nestedVirtualization": {"type": "string", "enum": ["enabled", "disabled"]}}), &[]),
     });
     merge(&mut properties, more);

@@ -153,6 +153,12 @@ pub fn requirements(operators: &[&str], pool: bool, min_values: bool, older: &[&
     atomic(item, MOST_REQUIREMENTS)
 }
 
+/// Conditions of which there is one of each type: appliers own them by type, and the API server refuses a second one.
+pub fn conditions_by_type(reason: bool) -> Value {
+    let by_type = json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]});
+    with(conditions(reason), by_type)
+}
+
 /// Conditions; `reason` says whether each needs one.
 pub fn conditions(reason: bool) -> Value {
     let mut properties = json!({

@@ -120,7 +120,7 @@ pub fn status(reason: bool) -> Value {
             "resources": parts::resource_list(),
             "nodes": {"type": "integer", "format": "int64", "default": 0},
             "nodeClassObservedGeneration": {"type": "integer", "format": "int64"},
-            "conditions": parts::conditions(reason),
+            "conditions": parts::conditions_by_type(reason),
         }),
         &[],
     )

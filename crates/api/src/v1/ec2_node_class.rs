@@ -89,6 +89,9 @@ pub struct EC2NodeClassSpec {
     /// Options of the processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_options: Option<CpuOptions>,
+    /// Nitro Enclaves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enclave_options: Option<EnclaveOptions>,
 }
 
 /// Subnets by tags or by id.
@@ -268,6 +271,22 @@ pub struct ConnectionTracking {
     /// 30 to 60.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp_timeout: Option<i32>,
+}
+
+/// Nitro Enclaves on the class's nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnclaveOptions {
+    /// True: instances may have enclaves, and are of types that support them.
+    pub enabled: bool,
+}
+
+impl EC2NodeClassSpec {
+    /// True if its instances may have enclaves.
+    #[must_use]
+    pub fn enables_enclaves(&self) -> bool {
+        self.enclave_options.as_ref().is_some_and(|options| options.enabled)
+    }
 }
 
 /// Options of the processor.

@@ -13,7 +13,7 @@ pub use condition::{NewCondition, condition, condition_status, is_true, set_cond
 pub use duration::{DurationError, DurationOrNever, KubeDuration, LONGEST, parse_go_duration};
 pub use ec2_node_class::{
     AmiSelectorTerm, BlockDevice, BlockDeviceMapping, CapacityReservationSelectorTerm, ConnectionTracking, CpuOptions,
-    EC2NodeClass, EC2NodeClassSpec, MetadataOptions, NetworkInterface, PlacementGroupSelector,
+    EC2NodeClass, EC2NodeClassSpec, EnclaveOptions, MetadataOptions, NetworkInterface, PlacementGroupSelector,
     SecurityGroupSelectorTerm, SubnetSelectorTerm,
 };
 pub use kubelet::{Kubelet, KubeletConfiguration};

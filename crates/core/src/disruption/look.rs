@@ -34,6 +34,8 @@ pub struct DisruptionDecision {
     pub ttl: Vec<TtlMark>,
     /// Nodes, by name and uid, that nobody disrupts and that are tainted as if somebody did.
     pub untaint: Vec<(String, String)>,
+    /// Nodes, by name and uid, whose replacement is under way and that take new pods still.
+    pub taint: Vec<(String, String)>,
     /// Claims to be removed.
     pub removals: Vec<Removal>,
     /// Claims that would have been removed, were it not for their pool, which is only observed. Each is reported once.

@@ -70,6 +70,9 @@ pub(super) fn class(spec: &EC2NodeClassSpec) -> Value {
         }
     }
     forget_false(&mut all, "detailedMonitoring");
+    if let Some(enclaves) = all.get_mut("enclaveOptions") {
+        forget_false(enclaves, "enabled");
+    }
     settled(all)
 }
 

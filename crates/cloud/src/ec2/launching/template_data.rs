@@ -76,7 +76,7 @@ pub(in crate::ec2) fn template_data(inputs: &TemplateInputs<'_>) -> sdk::Request
     if *inputs.placing != Placing::default() {
         data = data.placement(placement(inputs.placing));
     }
-    if inputs.enclave {
+    if inputs.enclave || class.enables_enclaves() {
         data = data.enclave_options(sdk::LaunchTemplateEnclaveOptionsRequest::builder().enabled(true).build());
     }
     if let Some(nested) = class.cpu_options.as_ref().and_then(|o| o.nested_virtualization.as_deref()) {

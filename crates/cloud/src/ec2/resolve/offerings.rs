@@ -104,9 +104,10 @@ fn is_compatible(info: &InstanceTypeInfo, class: &NodeClassView) -> bool {
     let image = !(class.family == AmiFamily::Al2023 && info.family() == "a1");
     let tracking = !class.connection_tracking || info.hypervisor.as_deref() == Some("nitro");
     let nested = !class.nested_virtualization || info.cpu_features.iter().any(|f| f == "nested-virtualization");
+    let enclaves = !class.enclaves || info.nitro_enclaves;
     let group = class.placement_group.as_ref();
     let placed = group.is_none_or(|group| info.placement.contains(&group.strategy));
-    image && tracking && nested && placed && interfaces_fit(info, class)
+    image && tracking && nested && enclaves && placed && interfaces_fit(info, class)
 }
 
 /// Every interface that the class asks for has its place: card, device on the card, and EFA.
@@ -156,6 +157,17 @@ mod tests {
         };
         assert!(!available(AmiFamily::Al2023));
         assert!(available(AmiFamily::Bottlerocket));
+    }
+
+    #[test]
+    fn class_with_enclaves_has_types_that_support_them_alone() {
+        let catalogue = shipped::catalogue("us-east-1");
+        let class = NodeClassView { enclaves: true, ..class() };
+        let types = instance_types(&catalogue, &class, &ResolveSettings::default());
+        let supports = |name: &str| catalogue.types.iter().any(|info| info.name == name && info.nitro_enclaves);
+        let available = |one: &InstanceType| one.offerings.iter().any(|offering| offering.available);
+        assert!(types.iter().all(|one| !available(one) || supports(&one.name)));
+        assert!(available(find(&types, "m5.xlarge")) && !available(find(&types, "t3.large")));
     }
 
     #[test]

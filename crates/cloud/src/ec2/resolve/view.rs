@@ -43,6 +43,8 @@ pub struct NodeClassView {
     pub connection_tracking: bool,
     /// `cpuOptions.nestedVirtualization: enabled`.
     pub nested_virtualization: bool,
+    /// `enclaveOptions.enabled`.
+    pub enclaves: bool,
 }
 
 /// A subnet that instances may be in.
@@ -132,6 +134,7 @@ impl NodeClassView {
             instance_store_raid0: spec.instance_store_policy.as_deref() == Some("RAID0"),
             network_interfaces: spec.network_interfaces.clone(),
             connection_tracking: spec.connection_tracking.is_some(),
+            enclaves: spec.enables_enclaves(),
             nested_virtualization: spec.cpu_options.as_ref().and_then(|o| o.nested_virtualization.as_deref())
                 == Some("enabled"),
         })

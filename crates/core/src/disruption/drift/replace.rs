@@ -1,11 +1,12 @@
 //! Replacement of drifted nodes: as many at a time as budgets allow, those without pods first, then those that have drifted
 //! longest. Unwell nodes are replaced in the same way; `super::super::repair` chooses them.
 //!
-//! Places for a node's pods are made while it serves, untainted; only when all are ready does it go. Where a place does not
-//! come in time, the node stays, and its pool's next try waits: two minutes, then four, up to an hour, one node at a time. So a
+//! Places for a node's pods are made while it serves, tainted so that no new pod comes to it; only when all are ready does it go.
+//! Where a place does not come in time, the node stays and loses the taint, and its pool's next try waits: two minutes, then four, up to an hour, one node at a time. So a
 //! fault that makes all replacements bad replaces nobody.
 
 use dovetail_api::names::annotations::ENDED_FIRST;
+use dovetail_api::names::taints;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Drift, UnreplacedNode};
@@ -297,6 +298,10 @@ impl<'a> Look<'a> {
                     }
                     _ if !marked => self.out.drift.begin.push(disrupted),
                     _ => {}
+                }
+                let tainted = machine.node.taints.iter().any(|taint| taint.key == taints::DISRUPTED);
+                if marked && !tainted {
+                    self.out.taint.push((machine.node.name.clone(), machine.node.uid.clone()));
                 }
                 // Places become ready without a change of the cluster that comes here: the next look is in a second.
                 self.look_again(Some(later(self.now, SignedDuration::from_secs(1))));

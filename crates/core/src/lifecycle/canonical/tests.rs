@@ -128,6 +128,7 @@ fn a_class_that_means_the_same_has_the_same_hash() {
         ("an amount in other units", set("/spec/kubelet/systemReserved/cpu", json!("1000m"))),
         ("no list", class(|class| class["spec"]["networkInterfaces"] = json!([]))),
         ("a default", class(|class| class["spec"]["metadataOptions"] = json!({"httpTokens": "required"}))),
+        ("no enclaves", class(|class| class["spec"]["enclaveOptions"] = json!({"enabled": false}))),
         ("no monitoring", class(|class| class["spec"]["detailedMonitoring"] = json!(false))),
     ];
     for (what, hash) in written {
@@ -162,6 +163,7 @@ fn a_class_that_makes_other_instances_has_another_hash() {
         ("context", json!("c")),
         ("connectionTracking", json!({"udpTimeout": 30})),
         ("cpuOptions", json!({"nestedVirtualization": "enabled"})),
+        ("enclaveOptions", json!({"enabled": true})),
         ("placementGroupSelector", json!({"name": "g"})),
         ("networkInterfaces", json!([{"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}])),
     ] {
