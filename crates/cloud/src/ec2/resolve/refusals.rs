@@ -105,12 +105,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::time::Duration;
 
-    use proptest::prelude::*;
-
     use super::*;
     use crate::family::AmiFamily;
     use crate::shipped;
-    use crate::unavailable::{OfferingKey, UnavailableOfferings};
+    use crate::unavailable::{OfferingKey, QuotaGroup, UnavailableOfferings};
 
     fn resolved(amis: &[Ami]) -> ResolvedClass {
         let class = NodeClassView::in_zones(AmiFamily::Al2023, shipped::catalogue("us-east-1").first_zones(2));
@@ -164,34 +162,32 @@ mod tests {
         assert_eq!((available("m5.large"), available("m6g.large")), (0, 4));
     }
 
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
-
-        #[test]
-        fn any_sequence_of_refusals_gives_what_a_fresh_look_gives(
-            marks in prop::collection::vec((0..5_usize, any::<bool>(), any::<bool>(), 0..4_u8), 1..12),
-        ) {
-            let names = ["m5.large", "c5.large", "g5.xlarge", "t3.micro", "m6g.large"];
-            let (class, mut refused, mut before) = (resolved(&[]), UnavailableOfferings::default(), Vec::new());
-            for (second, (name, spot, zone, scope)) in marks.into_iter().enumerate() {
-                let now = Duration::from_secs(second as u64 * 60);
-                let bought = if spot { "spot" } else { "on-demand" };
-                let zone = if zone { "us-east-1a" } else { "us-east-1b" };
-                match scope {
-                    0 => refused.mark_quota(now, bought, crate::unavailable::QuotaGroup::from_instance_type(names[name])),
+    #[test]
+    fn any_row_of_refusals_gives_what_a_fresh_look_gives() {
+        let names = ["m5.large", "c5.large", "g5.xlarge", "t3.micro", "m6g.large"];
+        let class = resolved(&[]);
+        for seed in 0..24 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let (mut refused, mut before) = (UnavailableOfferings::default(), Vec::new());
+            for step in 0..10 {
+                let now = Duration::from_secs(step * 60);
+                let bought = if rng.bool() { "spot" } else { "on-demand" };
+                let (name, zone) = (names[rng.usize(..names.len())], ["us-east-1a", "us-east-1b"][rng.usize(..2)]);
+                match rng.u8(..6) {
+                    0 => refused.mark_quota(now, bought, QuotaGroup::from_instance_type(name)),
                     1 => refused.mark_capacity_type(now, bought, "no role"),
-                    _ => refused.mark(now, key(bought, names[name], zone)),
+                    _ => refused.mark(now, key(bought, name, zone)),
                 }
                 refused.forget_expired(now);
                 let told = refused.as_of(now);
                 before = class.without(&told, &before);
                 let fresh = class.without(&told, &[]);
-                prop_assert!(before.iter().zip(&fresh).all(|(one, other)| one == other));
-                for one in &fresh {
-                    for offering in &one.offerings {
-                        let no = told.refused(&one.name, &offering.zone, &offering.capacity_type);
-                        prop_assert!(!(no && offering.available), "{} {}", one.name, offering.zone);
-                    }
+                assert!(before.iter().zip(&fresh).all(|(one, other)| one == other), "seed {seed}, step {step}");
+                for (one, offering) in
+                    fresh.iter().flat_map(|one| one.offerings.iter().map(move |offering| (one, offering)))
+                {
+                    let no = told.refused(&one.name, &offering.zone, &offering.capacity_type);
+                    assert_eq!(no, !offering.available, "{} {offering:?}", one.name);
                 }
             }
         }
