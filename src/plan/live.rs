@@ -19,6 +19,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::admitted::PlanAdmission;
+use super::live_buffers::read_buffers;
 use super::manifests::{instance_types, ready, unschedulable};
 use super::{Loaded, unplanned};
 use crate::cli::PlanArgs;
@@ -78,17 +79,23 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
     let watch = Stopwatch::start();
     let env = environment(&args.environment.env, &args.environment.env_file)?;
     let files: Vec<String> = args.live.with.iter().chain(&args.live.node_pool).cloned().collect();
+    let gate = super::static_pools::gates_of(args.feature_gates.as_deref())?.capacity_buffers();
     let given = if files.is_empty() { vec![] } else { read_manifests(&files, &env, &args.cluster_name)? };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
     let found = runtime.block_on(async {
         let cluster = live::read_cluster(&args.live.cluster()).await?;
         let scaled = scaled(&cluster, &args.live.scale).await?;
-        Ok::<_, Failure>((cluster, scaled))
+        let mut cluster = cluster;
+        let buffers = match gate || cluster.settings.capacity_buffers() {
+            true => read_buffers(&cluster.connection.client, &mut cluster.missing).await?,
+            false => Vec::new(),
+        };
+        Ok::<_, Failure>((cluster, scaled, buffers))
     });
     // A look-up of a name may hang for a while: nobody waits for it.
     runtime.shutdown_background();
-    let (mut cluster, scaled) = found?;
+    let (mut cluster, scaled, of_cluster) = found?;
     let mut warnings: Vec<String> =
         cluster.missing.iter().map(|one| format!("not read: {}: {}", one.what, one.why)).collect();
     let passed_over = unplanned::line(&given);
@@ -96,6 +103,9 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
     let mut input = cluster.planning.clone();
     let summary = summary(&cluster);
     let changed = !args.live.scale.is_empty() || !files.is_empty();
+    // Buffers of files come beside those of the cluster.
+    let beside: Vec<Manifest> = of_cluster.into_iter().chain(given.iter().cloned()).collect();
+    let (buffers, _) = super::buffers::of_manifests(&beside, gate || cluster.settings.capacity_buffers())?;
     let baseline =
         (changed && args.what_if.is_against_now()).then(|| cluster.state.snapshot().planning(&input).problem);
     let changes: Vec<Manifest> = given.into_iter().filter(|one| !one.foreign).chain(scaled).collect();
@@ -123,7 +133,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
         static_pools,
         commitments: input.commitments.clone(),
         running: Some(running),
-        buffers: Default::default(),
+        buffers,
     })
 }
 

@@ -8,6 +8,7 @@ mod committed;
 pub mod consolidate;
 mod difference;
 pub mod live;
+mod live_buffers;
 mod manifests;
 pub mod needs;
 mod node_groups;

@@ -250,7 +250,7 @@ fn plan(live: &Live, args: &[&str]) -> (Option<i32>, Value) {
 
 #[test]
 fn plan_of_the_live_cluster_answers_what_ifs_and_writes_nothing() {
-    let live = Live::start("plan-live", FAST);
+    let live = Live::start("plan-live", &[FAST, &["--env", "FEATURE_GATES=CapacityBuffer=true"]].concat());
     live.wait_for("elected");
     let container =
         json!({"name": "main", "image": "nginx:1", "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}}});
@@ -293,6 +293,17 @@ fn plan_of_the_live_cluster_answers_what_ifs_and_writes_nothing() {
     let more = write("more.json", &pod("more", "1", &json!({})).to_string());
     assert_eq!(plan(&live, &["--with", &more]).1["pods"], 1);
     assert_eq!(live.ok(&["get", "nodeclaims,nodepools,pods", "-o", "name"]), before, "something was written");
+    let template = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "room"}, "template": web["spec"]["template"]});
+    let buffer = json!({"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "metadata": {"name": "room"},
+        "spec": {"podTemplateRef": {"name": "room"}, "replicas": 2}});
+    let lost = json!({"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "metadata": {"name": "lost"},
+        "spec": {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "nobody"}, "percentage": 10}});
+    apply(&live, "buffers", &[template, buffer, lost]);
+    let (_, held) = plan(&live, &["--feature-gates", "CapacityBuffer=true"]);
+    let rooms = held["capacityBuffers"]["buffers"].as_array().unwrap();
+    let room = |name: &str| rooms.iter().find(|one| one["buffer"] == format!("default/{name}")).unwrap();
+    assert_eq!(room("room")["pods"], 2, "{held:#}");
+    assert!(room("lost")["missing"].as_str().unwrap().contains("nobody"), "{held:#}");
 }
 
 fn on(name: &str, server: SocketAddr) -> String {
