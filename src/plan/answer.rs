@@ -14,6 +14,7 @@ use super::buffers::RoomPlan;
 use super::difference::PlanDifference;
 use super::live::LiveSummary;
 use super::otherwise::Alternative;
+use super::overlays::{self, OverlayPlan};
 use super::static_pools::StaticPoolPlan;
 
 /// Times that the command took.
@@ -43,6 +44,9 @@ pub struct PlanAnswer<'a> {
     expected_hourly_price: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     paid_for_hourly_price: Option<f64>,
+    /// Dollars an hour at list prices, where NodeOverlays say others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    list_hourly_price: Option<f64>,
     /// Effect on the bill, where there are commitments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bill: Option<BillAnswer>,
@@ -54,6 +58,9 @@ pub struct PlanAnswer<'a> {
     /// Static pools, where their feature gate is open.
     #[serde(skip_serializing_if = "<[StaticPoolPlan]>::is_empty")]
     pub(super) static_pools: &'a [StaticPoolPlan],
+    /// NodeOverlays, where their feature gate is open.
+    #[serde(skip_serializing_if = "<[OverlayPlan]>::is_empty")]
+    pub(super) overlays: &'a [OverlayPlan],
 }
 
 /// The answer with what was asked for beside the plan.
@@ -120,6 +127,9 @@ struct Claim<'a> {
     cheapest_zone: &'a str,
     cheapest_capacity_type: &'a str,
     price: f64,
+    /// The price that is paid, where NodeOverlays say another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    list_price: Option<f64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
@@ -156,6 +166,7 @@ impl<'a> PlanAnswer<'a> {
                 .map(PlannedClaim::expected_price)
                 .fold(0.0, |sum, price| sum + price),
             paid_for_hourly_price: paid_for(problem, packing),
+            list_hourly_price: overlays::list_prices(problem, packing),
             bill: None,
             peak_rss_kib: peak_rss_kib(),
             node_claims,
@@ -165,6 +176,7 @@ impl<'a> PlanAnswer<'a> {
                 .map(|(node, pods)| Filled::new(problem, *node, pods, called))
                 .collect(),
             static_pools: &[],
+            overlays: &[],
         }
     }
 }
@@ -228,6 +240,7 @@ impl<'a> Claim<'a> {
             cheapest_zone: &claim.cheapest_zone,
             cheapest_capacity_type: &claim.cheapest_capacity_type,
             price: claim.price,
+            list_price: overlays::list_price(problem, claim),
         }
     }
 }
