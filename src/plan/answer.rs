@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use dovetail_api::names::labels::ON_DEMAND;
 use dovetail_core::commitments::PlanBill;
+use dovetail_core::overlays::list_price;
 use dovetail_core::pack::{Packing, PlannedClaim, Reason};
 use dovetail_core::{NodeSelectorRequirement, Problem, Resources};
 use dovetail_telemetry::stopwatch::peak_rss_kib;
@@ -240,7 +241,7 @@ impl<'a> Claim<'a> {
             cheapest_zone: &claim.cheapest_zone,
             cheapest_capacity_type: &claim.cheapest_capacity_type,
             price: claim.price,
-            list_price: overlays::list_price(problem, claim),
+            list_price: list_price(problem, claim),
         }
     }
 }

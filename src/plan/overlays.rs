@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use dovetail_api::manifest::Manifest;
 use dovetail_api::overlays::{API_VERSION, KIND, NodeOverlay};
+use dovetail_core::Problem;
 use dovetail_core::cluster_state::{PlanningInput, Snapshot};
-use dovetail_core::overlays::{OverlayVerdict, WrittenOverlay, judge_overlay};
+use dovetail_core::overlays::{OverlayVerdict, WrittenOverlay, judge_overlay, list_price};
 use dovetail_core::pack::{Packing, PlannedClaim};
-use dovetail_core::{Offering, Problem};
 use dovetail_input::Mistake;
 use serde::Serialize;
 
@@ -58,17 +58,6 @@ pub(super) fn plans(snapshot: &Snapshot, input: &PlanningInput) -> Vec<OverlayPl
         OverlayPlan { name: name.clone(), counts: status == "True", reason, message }
     });
     each.collect()
-}
-
-/// Dollars an hour that are paid for a planned node at its cheapest, where an overlay says another price.
-pub(super) fn list_price(problem: &Problem, claim: &PlannedClaim) -> Option<f64> {
-    let own = problem.instance_types.get(claim.cheapest_type()?)?;
-    let same = |one: &&Offering| {
-        one.zone == claim.cheapest_zone
-            && one.capacity_type == claim.cheapest_capacity_type
-            && (one.price - claim.price).abs() < 1e-9
-    };
-    own.offerings.iter().find(same)?.list_price
 }
 
 /// Dollars an hour that are paid for all planned nodes, where an overlay says another price of any.

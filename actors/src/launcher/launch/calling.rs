@@ -17,7 +17,7 @@ use kube::ResourceExt;
 use super::{Launching, Work, fleet, short};
 use crate::cloud::paced::launches_paced;
 use crate::context::backoff::Backoff;
-use crate::launcher::facts::{self, origin, pool_of};
+use crate::launcher::facts::{origin, pool_of};
 use crate::launcher::shared::merging::Joining;
 use crate::launcher::shared::{CallAnswer, Heard};
 use crate::launcher::{REPEAT_INTERVAL, denied};

@@ -16,6 +16,7 @@ mod book;
 mod evaluate;
 mod index;
 mod overlay;
+mod paid;
 #[cfg(test)]
 mod tests;
 mod verdict;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 pub use book::OverlayBook;
 pub use evaluate::evaluate;
 pub use overlay::{KnownOverlay, Overlay, OverlayFault, PriceRule, WrittenOverlay, read_overlay};
+pub use paid::list_price;
 pub use verdict::{OverlayVerdict, judge_overlay};
 
 use crate::instance_type::InstanceType;

@@ -34,7 +34,7 @@ pub fn judge_overlay(effect: &OverlayEffect) -> OverlayVerdict {
 fn conflict_message(conflict: &OverlayConflict) -> String {
     let OverlayConflict { other, weight, both_say } = conflict;
     format!(
-        "conflict with another overlay: {other}, which counts, has the same weight {weight} and says {both_say} too; give one of them another weight"
+        "conflict with another overlay: {other}, which counts, has the same weight {weight} and sets {both_say} as well; give one of them another weight"
     )
 }
 

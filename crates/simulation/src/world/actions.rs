@@ -226,6 +226,7 @@ pub const DELETABLE: &[&str] = &[
     "Service",
     "Lease",
     "CapacityBuffer",
+    "NodeOverlay",
 ];
 
 /// The resource of a kind that steps may name.
