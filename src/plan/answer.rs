@@ -198,7 +198,7 @@ pub fn paid_for(problem: &Problem, packing: &Packing) -> Option<f64> {
             let own = claim.cheapest_type().and_then(|one| problem.instance_types.get(one));
             let bought = own.into_iter().flat_map(|one| &one.offerings);
             let mut bought = bought.filter(|one| one.capacity_type == ON_DEMAND && one.zone == claim.cheapest_zone);
-            bought.next().map_or(0.0, |one| one.price)
+            bought.next().map_or(0.0, |one| one.billed_price())
         })
         .collect();
     (!prices.is_empty()).then(|| prices.iter().sum())
