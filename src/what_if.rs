@@ -121,7 +121,9 @@ fn reprice(one: &mut InstanceType, spot: bool, dollars: f64) -> bool {
     let mut sold = false;
     for offering in &mut one.offerings {
         match (offering.capacity_type.as_str(), spot) {
-            (SPOT, true) | (ON_DEMAND, false) => (offering.price, sold) = (dollars, true),
+            (SPOT, true) | (ON_DEMAND, false) => {
+                (offering.price, offering.list_price, sold) = (dollars, None, true);
+            }
             (SPOT, false) => offering.price *= before.map_or(1.0, |before| dollars / before),
             _ => {}
         }

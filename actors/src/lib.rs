@@ -1,6 +1,6 @@
 //! The life of a pod from pending to bound, a folder an actor, in the order in which data flows:
 //! [`pod_watcher`], [`cluster_watcher`], [`catalogue`], [`batcher`], [`packer`], [`launcher`], [`registrar`]; around them
-//! [`node_class`], [`owner`], [`static_pools`], [`buffers`], [`translator`], [`recorder`], [`webhook`]; and its way back: [`interruption`], [`disruptor`], [`janitor`], [`terminator`].
+//! [`node_class`], [`owner`], [`static_pools`], [`buffers`], [`overlays`], [`translator`], [`recorder`], [`webhook`]; and its way back: [`interruption`], [`disruptor`], [`janitor`], [`terminator`].
 //! [`leadership`] starts and ends them, in a [`replica`] each; [`wiring`] says who sends to whom. What they share lies below them:
 //! [`messages`], [`settings`], [`telemetry`], [`context`], [`reading`] (every object that comes from the API server, one by
 //! one), and the ways to the API server and the cloud, `kube` and `cloud`.
@@ -10,6 +10,7 @@ pub mod buffers;
 pub mod catalogue;
 pub mod cluster_watcher;
 pub mod launcher;
+pub mod overlays;
 pub mod packer;
 pub mod pod_watcher;
 pub mod registrar;

@@ -12,7 +12,7 @@
 //! | `cluster_watcher` | `NodeChanged`, `NodeGone` | `registrar`, `terminator` |
 //! | `cluster_watcher` | `PoolChanged`, `ClassChanged`, `CannotUse` | `node_class` |
 //! | `cluster_watcher` (room, places taken, leaving nodes), `catalogue` | `WorldChanged` | `packer` |
-//! | `cluster_watcher` | `ClusterChanged` | `disruptor`, `static_pools`, `buffers` |
+//! | `cluster_watcher` | `ClusterChanged` | `disruptor`, `static_pools`, `buffers`, `overlays` |
 //! | `cluster_watcher` | `NodeUnused` | `disruptor` |
 //! | `batcher` | `Batch` | `packer` |
 //! | `packer` | `PlanClaims` | `cluster_watcher` |
@@ -35,11 +35,11 @@
 //! | `interruption` | `MarkDeleting` | `cluster_watcher` |
 //! | `terminator` | `Roll` | `cluster_watcher` |
 //! | `disruptor`, `static_pools`, `janitor`, `interruption` (failed status checks), `terminator` (what is interrupted) | `Remove` | `terminator` |
-//! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `control_plane` | `Wrote` | `cluster_watcher` |
-//! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `translator`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |
+//! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `overlays`, `control_plane` | `Wrote` | `cluster_watcher` |
+//! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `translator`, `overlays`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |
 //! | `packer`, `disruptor`, `launcher`, `static_pools`, `buffers` | `TakeObserved` | `cluster_watcher` |
-//! | `packer`, `disruptor`, `launcher`, `static_pools`, `buffers`, `replica` | `InstanceTypesFor` | `catalogue` |
-//! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `buffers`, `janitor`, `translator` | `Record` | `recorder` |
+//! | `packer`, `disruptor`, `launcher`, `static_pools`, `buffers`, `overlays`, `replica` | `InstanceTypesFor` | `catalogue` |
+//! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `buffers`, `overlays`, `janitor`, `translator` | `Record` | `recorder` |
 //! | `control_plane` (claims that the watches do not show) | `NotRead`, `TellNotSynced` | `cluster_watcher` |
 //! | `disruptor` | `MarkDeleting` | `cluster_watcher` |
 //! | `janitor` | `InstancesSeen` | `disruptor` |
@@ -54,8 +54,9 @@
 //! | `replica` | `WatchLeader` | `control_plane` |
 //! | `replica` | `ReleaseLease` | `leader`, `control_plane` |
 //! | `replica` | `ObserveReplica` | `control_plane` |
-//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `translator`, `recorder`, `leader`, `webhook`, `static_pools`, `buffers` |
+//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `translator`, `recorder`, `leader`, `webhook`, `static_pools`, `buffers`, `overlays` |
 
+mod gated;
 mod observed;
 
 use std::sync::Arc;
@@ -65,7 +66,7 @@ use dovetail_cloud::Cloud;
 use kube::Client;
 
 use crate::batcher::Batcher;
-use crate::buffers::{Buffers, BuffersLinks};
+use crate::buffers::Buffers;
 use crate::catalogue::{Catalogue, Keep};
 use crate::cloud::metered::MeteredCloud;
 use crate::cluster_watcher::ClusterWatcher;
@@ -81,12 +82,13 @@ use crate::kube::calls::Calls;
 use crate::launcher::{Launcher, LauncherLinks};
 use crate::messages::{Attach, AttachPods, CatalogueAttach, Detach, Forget};
 use crate::node_class::NodeClassActor;
+use crate::overlays::Overlays;
 use crate::owner::{Owner, OwnerLinks};
 use crate::packer::{Packer, PackerLinks};
 use crate::pod_watcher::PodWatcher;
 use crate::recorder::Recorder;
 use crate::registrar::{Registrar, RegistrarLinks};
-use crate::static_pools::{StaticPools, StaticPoolsLinks};
+use crate::static_pools::StaticPools;
 use crate::terminator::{Terminator, TerminatorLinks};
 use crate::translator::Translator;
 use crate::webhook::Webhook;
@@ -149,6 +151,8 @@ pub struct Leading {
     pub static_pools: Option<Addr<StaticPools>>,
     /// Room of capacity buffers, where the gate CapacityBuffer is open.
     pub buffers: Option<Addr<Buffers>>,
+    /// Conditions of overlays, where the gate NodeOverlay is open.
+    pub overlays: Option<Addr<Overlays>>,
 }
 
 fn begin<A: Actor<Context = Context<A>>>(make: impl FnOnce(&mut Context<A>) -> A) -> Addr<A> {
@@ -197,6 +201,7 @@ pub fn start_leading(env: &Env, means: &ActorParts, warm: &Warm, leader_term: &L
             let links = term.buffers(&launcher);
             begin(|_| Buffers::new(env, links, means.solver.clone()))
         }),
+        overlays: env.settings.node_overlays().then(|| begin(|_| Overlays::new(env, term.overlays()))),
         owner: owner_ctx.run(Owner::new(env, term.owner(&registrar, &terminator))),
         interruption: begin(|_| Interruption::new(env, term.interruption(&packer, &terminator))),
         janitor: begin(|_| Janitor::new(env, term.janitor(&disruptor, &terminator))),
@@ -312,27 +317,6 @@ impl TermParts<'_> {
         }
     }
 
-    fn static_pools(&self, launcher: &Addr<Launcher>, terminator: &Addr<Terminator>) -> StaticPoolsLinks {
-        StaticPoolsLinks {
-            cluster: self.warm.cluster_watcher.clone().into(),
-            catalogue: self.warm.catalogue.clone().into(),
-            launcher: launcher.clone().into(),
-            terminator: terminator.clone().into(),
-            recorder: self.warm.recorder.clone().into(),
-            calls: self.calls("static_pools"),
-        }
-    }
-
-    fn buffers(&self, launcher: &Addr<Launcher>) -> BuffersLinks {
-        BuffersLinks {
-            cluster: self.warm.cluster_watcher.clone().into(),
-            catalogue: self.warm.catalogue.clone().into(),
-            launcher: launcher.clone().into(),
-            recorder: self.warm.recorder.clone().into(),
-            calls: self.calls("buffers"),
-        }
-    }
-
     fn janitor(&self, disruptor: &Addr<Disruptor>, terminator: &Addr<Terminator>) -> JanitorLinks {
         JanitorLinks {
             disruptor: disruptor.clone().into(),
@@ -359,7 +343,11 @@ impl TermParts<'_> {
 fn attach(warm: &Warm, leading: &Leading) {
     let Leading { batcher, packer, launcher, registrar, node_class, terminator, janitor, disruptor, owner, .. } =
         leading.clone();
-    let held = [leading.static_pools.clone().map(Addr::recipient), leading.buffers.clone().map(Addr::recipient)];
+    let held = [
+        leading.static_pools.clone().map(Addr::recipient),
+        leading.buffers.clone().map(Addr::recipient),
+        leading.overlays.clone().map(Addr::recipient),
+    ];
     warm.catalogue.do_send(CatalogueAttach(packer.clone().recipient()));
     warm.cluster_watcher.do_send(Attach {
         claims: vec![

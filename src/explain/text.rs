@@ -110,7 +110,8 @@ impl Lines {
         let machine = [&answer.instance_type, &answer.capacity_type, &answer.zone, &answer.instance];
         let machine: Vec<&str> = machine.into_iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
         self.field("machine", &machine.join(", "));
-        self.field("costs", &price);
+        let overlaid = answer.overlaid_price.map(|price| format!("; weighed at ${price:.4} by nodeoverlays"));
+        self.field("costs", &(price + &overlaid.unwrap_or_default()));
         self.field("nodepool", &answer.pool);
         self.field("created", &self.age(answer.created));
         let ready = if answer.ready { "Ready" } else { "not Ready" };

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use dovetail_actors::Settings;
 use dovetail_actors::reading::LenientApi;
+use dovetail_api::overlays::NodeOverlay;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::cluster_state::{ClusterState, KeptFacts, Unreadable, WatchedKind};
+use dovetail_core::overlays::WrittenOverlay;
 use dovetail_input::Failure;
 use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
@@ -27,6 +29,8 @@ use crate::run::connect::plainly;
 const PAGE: u32 = 500;
 /// Times that a list is begun anew, as the API server has forgotten where it was.
 const MOST_RESTARTS: usize = 3;
+/// Resource of NodeOverlays.
+const OVERLAYS: &str = "nodeoverlays";
 /// Time for which nodes that are launched are waited for before they count as not used; a reader judges none.
 const JUDGED_AFTER: Duration = Duration::from_secs(3600);
 
@@ -73,6 +77,9 @@ pub async fn read_state(
         reader.facts::<ReplicaSet>().await?;
         reader.facts::<ReplicationController>().await?;
     }
+    if settings.node_overlays() {
+        reader.overlays().await?;
+    }
     let mut state = reader.state;
     state.allow_rollouts(settings.moves_rollout);
     // Takes in what pools and classes say of launches; nothing is judged by it.
@@ -118,6 +125,31 @@ impl Reader<'_> {
             state.apply(&one);
         })
         .await
+    }
+
+    /// Lists NodeOverlays, page by page. A list that the API server forgets is named as missing, and those that were read count.
+    async fn overlays(&mut self) -> Result<(), Failure> {
+        let api = LenientApi::<NodeOverlay>::all(self.client.clone());
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let page = match api.list(&params).await {
+                Ok(page) => page,
+                Err(error) => {
+                    let why = why_unread(&error, OVERLAYS)?;
+                    self.missing.push(Missing { what: OVERLAYS.to_owned(), why });
+                    return Ok(());
+                }
+            };
+            for overlay in page.items {
+                self.state.apply_overlay(WrittenOverlay::new(overlay));
+            }
+            for Unreadable { metadata, why, .. } in page.unreadable {
+                let overlay = NodeOverlay { metadata, spec: Default::default(), status: None };
+                self.state.apply_overlay(WrittenOverlay::unreadable(overlay, &why));
+            }
+            let Some(token) = page.continues else { return Ok(()) };
+            params = params.continue_token(&token);
+        }
     }
 
     /// Lists a kind into the state. One that may not be listed is named as missing.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use dovetail_api::names::labels::ON_DEMAND;
 use dovetail_core::commitments::PlanBill;
+use dovetail_core::overlays::list_price;
 use dovetail_core::pack::{Packing, PlannedClaim, Reason};
 use dovetail_core::{NodeSelectorRequirement, Problem, Resources};
 use dovetail_telemetry::stopwatch::peak_rss_kib;
@@ -14,6 +15,7 @@ use super::buffers::RoomPlan;
 use super::difference::PlanDifference;
 use super::live::LiveSummary;
 use super::otherwise::Alternative;
+use super::overlays::{self, OverlayPlan};
 use super::static_pools::StaticPoolPlan;
 
 /// Times that the command took.
@@ -43,6 +45,9 @@ pub struct PlanAnswer<'a> {
     expected_hourly_price: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     paid_for_hourly_price: Option<f64>,
+    /// Dollars an hour at list prices, where NodeOverlays say others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    list_hourly_price: Option<f64>,
     /// Effect on the bill, where there are commitments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bill: Option<BillAnswer>,
@@ -54,6 +59,9 @@ pub struct PlanAnswer<'a> {
     /// Static pools, where their feature gate is open.
     #[serde(skip_serializing_if = "<[StaticPoolPlan]>::is_empty")]
     pub(super) static_pools: &'a [StaticPoolPlan],
+    /// NodeOverlays, where their feature gate is open.
+    #[serde(skip_serializing_if = "<[OverlayPlan]>::is_empty")]
+    pub(super) overlays: &'a [OverlayPlan],
 }
 
 /// The answer with what was asked for beside the plan.
@@ -120,6 +128,9 @@ struct Claim<'a> {
     cheapest_zone: &'a str,
     cheapest_capacity_type: &'a str,
     price: f64,
+    /// The price that is paid, where NodeOverlays say another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    list_price: Option<f64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
@@ -156,6 +167,7 @@ impl<'a> PlanAnswer<'a> {
                 .map(PlannedClaim::expected_price)
                 .fold(0.0, |sum, price| sum + price),
             paid_for_hourly_price: paid_for(problem, packing),
+            list_hourly_price: overlays::list_prices(problem, packing),
             bill: None,
             peak_rss_kib: peak_rss_kib(),
             node_claims,
@@ -165,6 +177,7 @@ impl<'a> PlanAnswer<'a> {
                 .map(|(node, pods)| Filled::new(problem, *node, pods, called))
                 .collect(),
             static_pools: &[],
+            overlays: &[],
         }
     }
 }
@@ -185,7 +198,7 @@ pub fn paid_for(problem: &Problem, packing: &Packing) -> Option<f64> {
             let own = claim.cheapest_type().and_then(|one| problem.instance_types.get(one));
             let bought = own.into_iter().flat_map(|one| &one.offerings);
             let mut bought = bought.filter(|one| one.capacity_type == ON_DEMAND && one.zone == claim.cheapest_zone);
-            bought.next().map_or(0.0, |one| one.price)
+            bought.next().map_or(0.0, |one| one.billed_price())
         })
         .collect();
     (!prices.is_empty()).then(|| prices.iter().sum())
@@ -228,6 +241,7 @@ impl<'a> Claim<'a> {
             cheapest_zone: &claim.cheapest_zone,
             cheapest_capacity_type: &claim.cheapest_capacity_type,
             price: claim.price,
+            list_price: list_price(problem, claim),
         }
     }
 }

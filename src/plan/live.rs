@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::admitted::PlanAdmission;
 use super::live_buffers::read_buffers;
 use super::manifests::{instance_types, ready, unschedulable};
-use super::{Loaded, unplanned};
+use super::{Loaded, overlays, unplanned};
 use crate::cli::PlanArgs;
 use crate::live::what_if::Scale;
 use crate::live::{self, LiveCluster};
@@ -80,7 +80,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
     let env = environment(&args.environment.env, &args.environment.env_file)?;
     let files: Vec<String> = args.live.with.iter().chain(&args.live.node_pool).cloned().collect();
     let gate = super::static_pools::gates_of(args.feature_gates.as_deref())?.capacity_buffers();
-    let given = if files.is_empty() { vec![] } else { read_manifests(&files, &env, &args.cluster_name)? };
+    let mut given = if files.is_empty() { vec![] } else { read_manifests(&files, &env, &args.cluster_name)? };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
     let found = runtime.block_on(async {
@@ -98,6 +98,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
     let (mut cluster, scaled, of_cluster) = found?;
     let mut warnings: Vec<String> =
         cluster.missing.iter().map(|one| format!("not read: {}: {}", one.what, one.why)).collect();
+    let overlays = overlays::take_from(&mut given, cluster.settings.node_overlays())?;
     let passed_over = unplanned::line(&given);
     warnings.extend(unplanned::warnings(&given));
     let mut input = cluster.planning.clone();
@@ -110,6 +111,9 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
         (changed && args.what_if.is_against_now()).then(|| cluster.state.snapshot().planning(&input).problem);
     let changes: Vec<Manifest> = given.into_iter().filter(|one| !one.foreign).chain(scaled).collect();
     apply(&mut cluster, &changes, &mut input, &mut warnings)?;
+    for overlay in overlays {
+        cluster.state.apply_overlay(overlay);
+    }
     let planning = cluster.state.snapshot().planning(&input);
     let mut problem = Arc::unwrap_or_clone(planning.problem);
     let (snapshot, holds_replicas) = (cluster.state.snapshot(), cluster.settings.static_capacity());
@@ -123,6 +127,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
     };
     problem.name = cluster.connection.target.server();
     let running = Running::from_snapshot(&snapshot, &input.instance_types);
+    let overlays = overlays::plans(&snapshot, &input);
     Ok(Loaded {
         problem: Arc::new(problem),
         load: watch.elapsed(),
@@ -134,6 +139,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
         commitments: input.commitments.clone(),
         running: Some(running),
         buffers,
+        overlays,
     })
 }
 

@@ -13,6 +13,7 @@ mod manifests;
 pub mod needs;
 mod node_groups;
 mod otherwise;
+mod overlays;
 mod page;
 mod picture;
 mod static_pools;
@@ -62,6 +63,8 @@ struct Loaded {
     running: Option<Running>,
     /// Capacity buffers, where their feature gate is open.
     buffers: buffers::Demands,
+    /// NodeOverlays, where their feature gate is open.
+    overlays: Vec<overlays::OverlayPlan>,
     /// The problem without what-ifs that its reader makes, if the plan is to be compared with that.
     baseline: Option<Arc<Problem>>,
 }
@@ -208,6 +211,7 @@ fn whole_answer<'a>(
     let called = if args.workload.is_some() { answer::file_name } else { answer::pod_name };
     let mut plan = answer::PlanAnswer::new(&loaded.problem, packing, times, called);
     plan.static_pools = &loaded.static_pools;
+    plan.overlays = &loaded.overlays;
     plan.bill = beside.bill.map(answer::BillAnswer::from);
     let alternatives = if args.what_if.otherwise { beside.alternatives.as_slice() } else { &[] };
     answer::WholeAnswer {
@@ -222,6 +226,7 @@ fn whole_answer<'a>(
 fn text(args: &PlanArgs, loaded: &Loaded, packing: &Packing, beside: &Beside) -> String {
     let mut text = table::render(&loaded.problem, packing, args);
     beside.bill.iter().for_each(|bill| text.push_str(&table::bill_line(bill)));
+    text.push_str(&overlays::lines(&loaded.problem, packing, &loaded.overlays));
     text.push_str(&static_pools::lines(&loaded.static_pools));
     text.extend(beside.room.iter().map(buffers::lines));
     if args.what_if.otherwise {

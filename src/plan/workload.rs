@@ -42,6 +42,7 @@ pub fn load(path: &str) -> Result<Loaded, Vec<Mistake>> {
         commitments: Arc::default(),
         running: None,
         buffers: Default::default(),
+        overlays: Vec::new(),
     })
 }
 

@@ -128,7 +128,7 @@ fn old_and_new_karpenter_chart_values_arrive_or_are_noted() {
         "clusterName=demo",
         "logEncoding=json",
         "settings.featureGates.drifted=true",
-        "settings.featureGates.nodeOverlay=true",
+        "settings.awsFeatureGates.nodeClassCEL=true",
         "settings.ignoreDRARequests=false",
     ];
     let objects = rendered(&values);
@@ -148,7 +148,7 @@ fn old_and_new_karpenter_chart_values_arrive_or_are_noted() {
         "clusterName is how Karpenter 0.6 to 0.18 spelled settings.clusterName",
         "logEncoding is read as settings.logFormat, its name of today",
         "settings.featureGates.drifted: there is no such gate",
-        "not implemented: settings.featureGates.nodeOverlay",
+        "not implemented: settings.awsFeatureGates.nodeClassCEL",
         "not implemented: settings.ignoreDRARequests=false",
     ] {
         assert!(note.contains(told), "{told} is not in {note}");
@@ -466,7 +466,7 @@ fn the_chart_brings_the_crds_that_the_binary_prints() {
         names.flatten().map(str::to_owned).collect()
     };
     let printed = crds(&common::stdout(&common::dovetail(&["crds"])));
-    assert_eq!((printed.len(), crds(&String::from_utf8(output.stdout).unwrap())), (6, printed.clone()));
+    assert_eq!((printed.len(), crds(&String::from_utf8(output.stdout).unwrap())), (7, printed.clone()));
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod explain;
 mod files;
 mod habits;
 mod option_prices;
+mod overlays;
 mod plan;
 mod random_lines;
 mod readme;

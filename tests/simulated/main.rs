@@ -33,6 +33,7 @@ mod interruption;
 mod metrics;
 #[path = "ends/moves.rs"]
 mod moves;
+mod overlays;
 mod packing;
 mod pools;
 #[path = "cloud/prices.rs"]

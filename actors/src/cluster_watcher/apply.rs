@@ -1,28 +1,39 @@
 //! Takes what the watches show into the cluster state and reports it to the actors concerned.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use actix::prelude::*;
+use dovetail_api::overlays::NodeOverlay;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::cluster_state::{ClusterState, UpdateEffect, WatchedKind};
 use dovetail_core::lifecycle::{self, ClaimStage};
+use dovetail_core::overlays::WrittenOverlay;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
+use kube_runtime::watcher::Event;
 
 use super::ClusterWatcher;
-use crate::messages::{ClaimChanged, ClaimGone, ClassChanged, NodeChanged, NodeGone, PoolChanged, WorldChanged};
+use super::overlays::{self, SeenOverlay, SeenUnreadable};
+use crate::messages::{Came, ClaimChanged, ClaimGone, ClassChanged, NodeChanged, NodeGone, PoolChanged, WorldChanged};
 use crate::telemetry::log_event::LogEvent;
 
 impl ClusterWatcher {
     pub(super) fn listed(&mut self, kind: WatchedKind) {
         self.state.list_ends(kind);
         self.failures.listed(kind.resource_of(self.env.settings.provider));
-        if self.state.synced() && !self.synced {
+        self.note_synced();
+        self.world_changed();
+    }
+
+    /// The cluster is known once all kinds have been listed, overlays too where they count.
+    pub(super) fn note_synced(&mut self) {
+        if self.state.synced() && self.overlays.known && !self.synced {
             self.synced = true;
             let now = self.state.snapshot();
             let (pods, nodes, node_claims) = (now.pods.len(), now.nodes.len(), now.claims.len());
             self.env.emit(LogEvent::Synced { pods, nodes, node_claims });
         }
-        self.world_changed();
     }
 
     pub(super) fn apply_pod(&mut self, pod: &Pod) {
@@ -154,5 +165,104 @@ impl ClusterWatcher {
         self.to_leader(|leader| {
             self.env.post(&leader.classes, ClassChanged { name: name.clone(), class: Some(changed.clone()) })
         });
+    }
+}
+
+impl ClusterWatcher {
+    /// Begins to watch overlays if the gate is open.
+    pub(super) fn begin_overlays(&mut self, ctx: &mut Context<Self>) {
+        match self.env.settings.node_overlays() {
+            true => self.look_for_overlays(ctx),
+            false => self.overlays.known = true,
+        }
+    }
+
+    fn look_for_overlays(&mut self, ctx: &mut Context<Self>) {
+        let asking = overlays::are_served(self.client.clone());
+        ctx.spawn(asking.into_actor(self).map(|served, watcher, ctx| match served {
+            Some(true) => watcher.watch_overlays(ctx),
+            Some(false) => {
+                if !std::mem::replace(&mut watcher.overlays.reported, true) {
+                    watcher.env.emit(LogEvent::OverlaysNotServed {});
+                    watcher.overlays_known();
+                }
+                ctx.run_later(overlays::LOOK_FOR_KIND, |watcher, ctx| watcher.look_for_overlays(ctx));
+            }
+            None => drop(ctx.run_later(overlays::ASK_AGAIN, |watcher, ctx| watcher.look_for_overlays(ctx))),
+        }));
+    }
+
+    fn watch_overlays(&self, ctx: &mut Context<Self>) {
+        let watching = overlays::watch_overlays(ctx.address(), self.env.clone(), self.client.clone());
+        ctx.spawn(watching.into_actor(self));
+    }
+
+    fn overlays_known(&mut self) {
+        self.overlays.known = true;
+        self.failures.listed(overlays::RESOURCE);
+        self.note_synced();
+        self.world_changed();
+    }
+
+    /// Everything that is planned by prices may come out differently.
+    fn overlays_changed(&self, news: bool) {
+        if news {
+            self.world_changed();
+        }
+        // New conditions of an overlay are judged too.
+        self.cluster_changed();
+    }
+
+    fn put_overlay(&mut self, overlay: WrittenOverlay) {
+        if let Some(listing) = &mut self.overlays.listing {
+            listing.insert(overlay.object.name_any());
+        }
+        let news = self.state.apply_overlay(overlay);
+        self.overlays_changed(news);
+    }
+
+    /// Takes in a status that we wrote, unless the overlay is gone or another one by now.
+    pub(super) fn overlay_written(&mut self, overlay: NodeOverlay) {
+        if self.state.overlay_written(WrittenOverlay::new(overlay)) {
+            self.overlays_changed(false);
+        }
+    }
+}
+
+impl Handler<SeenOverlay> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, SeenOverlay(event): SeenOverlay, _: &mut Self::Context) {
+        match event {
+            Event::Init => self.overlays.listing = Some(BTreeSet::new()),
+            Event::InitApply(overlay) | Event::Apply(overlay) => self.put_overlay(WrittenOverlay::new(overlay)),
+            Event::Delete(overlay) => {
+                let news = self.state.delete_overlay(&overlay.name_any());
+                self.overlays_changed(news);
+            }
+            Event::InitDone => {
+                let listed = self.overlays.listing.take().unwrap_or_default();
+                let news = self.state.overlays_listed(|name| listed.contains(name));
+                self.overlays_changed(news);
+                self.overlays_known();
+            }
+        }
+    }
+}
+
+impl Handler<SeenUnreadable> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, SeenUnreadable(object, came): SeenUnreadable, _: &mut Self::Context) {
+        match came {
+            Came::Gone => {
+                let news = self.state.delete_overlay(object.metadata.name.as_deref().unwrap_or_default());
+                self.overlays_changed(news);
+            }
+            Came::Listed | Came::Changed => {
+                let overlay = NodeOverlay { metadata: object.metadata, spec: Default::default(), status: None };
+                self.put_overlay(WrittenOverlay::unreadable(overlay, &object.why));
+            }
+        }
     }
 }

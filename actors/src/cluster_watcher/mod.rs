@@ -26,6 +26,7 @@ use crate::reading::report::Reports;
 
 mod apply;
 mod lag;
+mod overlays;
 mod unobserved;
 mod unread;
 mod watches;
@@ -57,6 +58,7 @@ pub struct ClusterWatcher {
     /// Time of the last request that was not answered as the watches did not show the cluster. Monotonic.
     hidden: Duration,
     lag: Lag,
+    overlays: overlays::OverlayWatch,
 }
 
 impl ClusterWatcher {
@@ -80,6 +82,7 @@ impl ClusterWatcher {
             failures: unread::WatchFailures::default(),
             hidden: now,
             lag: Lag::default(),
+            overlays: overlays::OverlayWatch::default(),
         }
     }
 
@@ -161,6 +164,7 @@ impl Handler<Wrote> for ClusterWatcher {
             Wrote::NodeGone(name, uid) => self.node_gone(&name, uid.as_deref()),
             Wrote::Pool(pool) => self.apply_pool(*pool),
             Wrote::Class(class) => self.apply_class(*class),
+            Wrote::Overlay(overlay) => self.overlay_written(*overlay),
         }
     }
 }

@@ -99,7 +99,8 @@ impl Handler<TellNotSynced> for ClusterWatcher {
             return;
         }
         let provider = self.env.settings.provider;
-        let kinds: Vec<_> = self.state.not_listed().map(|kind| kind.resource_of(provider)).collect();
+        let overlays = (!self.overlays.known).then_some(super::overlays::RESOURCE);
+        let kinds: Vec<_> = self.state.not_listed().map(|kind| kind.resource_of(provider)).chain(overlays).collect();
         let errors = self.failures.all.iter().map(|(kind, one)| format!("{kind}: {}", one.error));
         let error = errors.collect::<Vec<_>>().join("; ");
         self.env.emit(LogEvent::NotSynced { kinds: kinds.join(", "), error });

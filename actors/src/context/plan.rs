@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use dovetail_api::names::annotations;
-use dovetail_api::v1::NodePool;
+use dovetail_api::v1::{NodeClaim, NodePool};
 use dovetail_core::Resources;
 use dovetail_core::buffers::write_room;
 use dovetail_core::cluster_state::{Planning, Snapshot};
@@ -89,8 +89,22 @@ impl<'a> Plans<'a> {
             let own = claim.metadata.annotations.get_or_insert_default();
             own.insert(annotations::MIN_VALUES_RELAXED.to_owned(), "true".to_owned());
         }
+        self.mark_overlaid(planned, &mut claim);
         let demand = Demand::from_planned(planned, self.planning);
         Some(LaunchOrder { claim, pods: planned.pods.len(), demand })
+    }
+
+    /// Notes at a claim that overlays say something of its types.
+    fn mark_overlaid(&self, planned: &PlannedClaim, claim: &mut NodeClaim) {
+        let types = planned.options.iter().map(|option| &self.planning.problem.instance_types[option.instance_type]);
+        let priced = types.clone().any(|one| one.offerings.iter().any(|offering| offering.list_price.is_some()));
+        let more = types.clone().any(|one| !one.overlaid_resources.is_empty());
+        for (key, _) in [(annotations::PRICE_OVERLAY, priced), (annotations::CAPACITY_OVERLAY, more)]
+            .into_iter()
+            .filter(|(_, says)| *says)
+        {
+            claim.metadata.annotations.get_or_insert_default().insert(key.to_owned(), "true".to_owned());
+        }
     }
 
     pub fn uids(&self, pods: &[usize]) -> Vec<String> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use dovetail_api::names::labels;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::launch::filters;
+use dovetail_core::Offering;
 use dovetail_core::cluster_state::ClaimEntry;
 use dovetail_core::ownership::{has_foreign_token, token_on};
 use kube::ResourceExt;
@@ -42,13 +43,10 @@ fn price_of(claim: &NodeClaim, class: &Arc<EC2NodeClass>, types: &ClassTypes) ->
     let label = |key: &str| claim.labels().get(key).map(String::as_str);
     if claim.status.as_ref().is_some_and(|status| !status.provider_id.is_empty()) {
         let kind = types.iter().find(|one| Some(one.name.as_str()) == label(labels::INSTANCE_TYPE))?;
-        let same = |zone: &str, bought: &str| {
-            Some(zone) == label(labels::ZONE) && Some(bought) == label(labels::CAPACITY_TYPE)
-        };
-        return kind.offerings.iter().find(|one| same(&one.zone, &one.capacity_type)).map(|one| one.price);
+        return kind.offering(label(labels::ZONE)?, label(labels::CAPACITY_TYPE)?).map(Offering::billed_price);
     }
     let request = facts::request(claim, "", class.clone(), types);
     let selection = filters::select(&request).ok()?;
-    let prices = selection.candidates.iter().flat_map(|one| one.offerings.iter().map(|offering| offering.price));
+    let prices = selection.candidates.iter().flat_map(|one| one.offerings.iter().map(Offering::billed_price));
     prices.min_by(f64::total_cmp)
 }

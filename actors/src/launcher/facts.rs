@@ -8,7 +8,7 @@ use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::{Instance, LaunchRequest, LaunchedInstance};
 use dovetail_core::launch_limits::PoolAndClass;
 use dovetail_core::lifecycle::claim::{
-    from_quantities, has_relaxed_min_values, named_types, packing_requirement, to_quantities,
+    has_relaxed_min_values, launch_requests, named_types, packing_requirement, to_quantities,
 };
 use dovetail_core::lifecycle::launch::InstanceFacts as Facts;
 use dovetail_core::{InstanceType, Offering, Operator};
@@ -30,31 +30,18 @@ pub fn request(claim: &NodeClaim, token: &str, class: Arc<EC2NodeClass>, types: 
     let named = named_types(claim);
     let by_name: BTreeMap<&str, &Arc<InstanceType>> = types.iter().map(|one| (one.name.as_str(), one)).collect();
     request.requirements = claim.spec.requirements.iter().map(packing_requirement).collect();
-    request.requests = from_quantities(&claim.spec.resources.requests);
     request.candidates = if named.is_empty() {
         types.to_vec()
     } else {
         // A named type that the catalogue does not know is left out: EC2 is asked for the others.
         named.iter().filter_map(|name| by_name.get(name.as_str()).map(|one| Arc::clone(one))).collect()
     };
+    request.requests = launch_requests(claim, &request.candidates);
     request.labels = claim.labels().clone();
     request.taints = claim.spec.taints.clone();
     request.startup_taints = claim.spec.startup_taints.clone();
     request.min_values_relaxed = has_relaxed_min_values(claim);
     request
-}
-
-/// $/h of the cheapest that a request may launch; 0 where it names nothing.
-pub fn cheapest(request: &LaunchRequest) -> f64 {
-    let prices = request.candidates.iter().flat_map(|one| one.offerings.iter().map(|offering| offering.price));
-    prices.min_by(f64::total_cmp).unwrap_or_default()
-}
-
-/// $/h of an instance by the prices of now.
-pub fn price(instance: &LaunchedInstance, types: &ClassTypes) -> Option<f64> {
-    let of_type = types.iter().find(|one| one.name == instance.instance_type)?;
-    let same = |one: &&Offering| one.zone == instance.zone && one.capacity_type == instance.capacity_type;
-    of_type.offerings.iter().find(same).map(|one| one.price)
 }
 
 /// An instance that was found, as if it had just been launched.

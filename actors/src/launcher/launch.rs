@@ -304,7 +304,7 @@ impl<'a> Work<'a> {
         let Some((instance, hostname)) = self.instance.take() else { return Err(ApiFailure::Gone) };
         let types = launching.types(&self.claim).await?.unwrap_or_default();
         let mut facts = facts::facts(&instance, &types);
-        self.price = facts::price(&instance, &types).unwrap_or(self.price);
+        self.price = instance.price_among(&types).unwrap_or(self.price);
         if let Some(request) = self.request.as_ref().filter(|_| !adopted) {
             // The class may have changed since the claim was planned.
             facts.annotations.extend(class_stamps(&request.node_class));

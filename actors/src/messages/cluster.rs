@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Message, Recipient};
+use dovetail_api::overlays::NodeOverlay;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::Resources;
 use dovetail_core::cluster_state::{NominationTarget, NotUsed, Snapshot, TaintAwaited, Unreadable, WatchedKind};
@@ -37,6 +38,8 @@ pub enum Wrote {
     Pool(Box<NodePool>),
     /// A class, as the API server answered.
     Class(Box<EC2NodeClass>),
+    /// An overlay, as the API server answered.
+    Overlay(Box<NodeOverlay>),
 }
 
 /// There is nothing to be had for a claim, as EC2 refuses it or all of it is known to be refused. Fact, from `launcher`, before the claim goes.

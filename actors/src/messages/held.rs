@@ -21,6 +21,14 @@ pub struct BuffersState {
     pub buffers: BTreeMap<String, BufferState>,
 }
 
+/// State of `overlays`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct OverlaysState {
+    pub looks: u64,
+    /// By name: reason of the condition ValidationSucceeded, with its message.
+    pub overlays: BTreeMap<String, String>,
+}
+
 /// State of a capacity buffer: numbers of pods that it has room for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -7,7 +7,7 @@ use actix::Message;
 use serde::Serialize;
 
 use super::Term;
-use super::held::{BuffersState, StaticPoolsState};
+use super::held::{BuffersState, OverlaysState, StaticPoolsState};
 
 /// Asks an actor for its state.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +75,7 @@ states! {
     translator: Translator(TranslatorState),
     static_pools: StaticPools(StaticPoolsState),
     buffers: Buffers(BuffersState),
+    overlays: Overlays(OverlaysState),
 }
 
 /// State of `control_plane`.

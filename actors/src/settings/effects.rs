@@ -7,13 +7,12 @@ use super::gates as known_gates;
 use super::parse::gates;
 use super::table::{TABLE, Topic};
 
-/// Gates of `FEATURE_GATES` that are known and do nothing yet.
-const GATES_TO_COME: [&str; 1] = ["NodeOverlay"];
-/// Gates that have an effect.
-const GATES_THERE: [&str; 10] = [
+/// Gates of `FEATURE_GATES` that are known and have an effect: all of them.
+const GATES_THERE: [&str; 11] = [
     known_gates::CAPACITY_BUFFER,
     known_gates::DRIFT,
     known_gates::MANY_TO_MANY,
+    known_gates::NODE_OVERLAY,
     known_gates::NODE_REPAIR,
     known_gates::REBOOT_FOR_REPAIR,
     known_gates::RESERVED_CAPACITY,
@@ -28,7 +27,7 @@ const AWS_GATES_TO_COME: [&str; 1] = ["NodeClassCEL"];
 /// Every gate of `FEATURE_GATES` that is known, in the order of their names.
 #[must_use]
 pub fn feature_gates() -> Vec<&'static str> {
-    let mut all: Vec<_> = GATES_TO_COME.into_iter().chain(GATES_THERE).collect();
+    let mut all = GATES_THERE.to_vec();
     all.sort_unstable();
     all
 }
@@ -39,7 +38,7 @@ pub fn without_effect(given: &BTreeMap<String, String>) -> Vec<String> {
     let mut all = super::provider::without_effect(given);
     for (name, value) in given {
         match name.as_str() {
-            "FEATURE_GATES" => all.extend(gates_of(name, value, &GATES_TO_COME, &GATES_THERE)),
+            "FEATURE_GATES" => all.extend(gates_of(name, value, &[], &GATES_THERE)),
             "AWS_FEATURE_GATES" => all.extend(gates_of(name, value, &AWS_GATES_TO_COME, &[])),
             _ => all.extend(of_table(name, value)),
         }
@@ -75,7 +74,6 @@ mod tests {
     #[test]
     fn what_changes_nothing_is_told_and_a_default_is_not() {
         for (name, value) in [
-            ("FEATURE_GATES", "NodeOverlay=true"),
             ("FEATURE_GATES", "SpotToSpotConsolidatoin=true"),
             ("AWS_FEATURE_GATES", "NodeClassCEL=true"),
             ("IGNORE_DRA_REQUESTS", "false"),
@@ -85,7 +83,7 @@ mod tests {
             assert_eq!(named(name, value).len(), 1, "{name}={value}");
         }
         for (name, value) in [
-            ("FEATURE_GATES", "Drift=false,ReservedCapacity=false,NodeRepair=true"),
+            ("FEATURE_GATES", "Drift=false,ReservedCapacity=false,NodeRepair=true,NodeOverlay=true"),
             ("IGNORE_DRA_REQUESTS", "true"),
             ("LOG_ERROR_OUTPUT_PATHS", "stderr"),
             ("BATCH_MAX_DURATION", "20s"),

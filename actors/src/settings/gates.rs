@@ -14,6 +14,8 @@ pub(super) const NODE_REPAIR: &str = "NodeRepair";
 pub(super) const STATIC_CAPACITY: &str = "StaticCapacity";
 /// The gate of capacity buffers.
 pub(super) const CAPACITY_BUFFER: &str = "CapacityBuffer";
+/// The gate of prices and resources by NodeOverlays.
+pub(super) const NODE_OVERLAY: &str = "NodeOverlay";
 /// The gates by which a node of a static pool at its limit goes before its successor.
 pub(super) const TERMINATE_FIRST_DRIFT: &str = "TerminateFirstDrift";
 pub(super) const TERMINATE_FIRST_REPAIR: &str = "TerminateFirstRepair";
@@ -47,6 +49,11 @@ impl Settings {
     /// True if the room of capacity buffers is held.
     pub fn capacity_buffers(&self) -> bool {
         self.gates.contains(CAPACITY_BUFFER)
+    }
+
+    /// True if NodeOverlays count.
+    pub fn node_overlays(&self) -> bool {
+        self.gates.contains(NODE_OVERLAY)
     }
 
     /// True if a drifted node of a static pool at its limit goes before its successor.

@@ -338,6 +338,13 @@ log_events! {
     /// The API server does not serve CapacityBuffers.
     BuffersNotServed "buffers_not_served" Warn {} =>
         "the API server serves no CapacityBuffers of autoscaling.x-k8s.io: install their CRD, or close the feature gate CapacityBuffer";
+    /// A NodeOverlay is left out.
+    OverlayRefused "overlay_refused" Warn { overlay: String, why: String } => format!("nodeoverlay {overlay} is left out: {why}");
+    /// A NodeOverlay counts.
+    OverlayApplied "overlay_applied" Info { overlay: String, why: String } => format!("nodeoverlay {overlay} counts: {why}");
+    /// The API server does not serve NodeOverlays.
+    OverlaysNotServed "overlays_not_served" Warn {} =>
+        "the API server serves no NodeOverlays of karpenter.sh/v1alpha1: install their CRD, or close the feature gate NodeOverlay";
     /// A static pool lacks nodes that are not on their way.
     ReplicasMissing "replicas_missing" Warn { node_pool: String, why: String } => format!("nodepool {node_pool} lacks nodes: {why}");
     /// A static pool has all its nodes.

@@ -24,6 +24,7 @@ impl Leading {
     pub fn observed(&self) -> Vec<(&'static str, Recipient<Observe>)> {
         let static_pools = self.static_pools.clone().map(|actor| ("static_pools", actor.recipient()));
         let buffers = self.buffers.clone().map(|actor| ("buffers", actor.recipient()));
+        let overlays = self.overlays.clone().map(|actor| ("overlays", actor.recipient()));
         let always = vec![
             ("batcher", self.batcher.clone().recipient()),
             ("packer", self.packer.clone().recipient()),
@@ -37,6 +38,6 @@ impl Leading {
             ("owner", self.owner.clone().recipient()),
             ("translator", self.translator.clone().recipient()),
         ];
-        always.into_iter().chain(static_pools).chain(buffers).collect()
+        always.into_iter().chain(static_pools).chain(buffers).chain(overlays).collect()
     }
 }

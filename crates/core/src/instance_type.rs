@@ -1,6 +1,6 @@
 //! An instance type as scheduling sees it: its capacity, its labels, and its offerings with their prices.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,9 @@ pub struct InstanceType {
     /// or nothing else fits.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub uncommon: bool,
+    /// Resources of its capacity that NodeOverlays have set ([`crate::overlays`]).
+    #[serde(skip)]
+    pub overlaid_resources: BTreeSet<String>,
 }
 
 /// Resources of devices: types that have them are for pods that request them (aws spec 4.1).
@@ -68,6 +71,9 @@ pub struct Offering {
     /// The reason that it is not available, if the cloud has refused it.
     #[serde(skip)]
     pub refused: Option<&'static str>,
+    /// The catalogue's price where NodeOverlays have made another of it, dollars an hour: the one that is paid.
+    #[serde(skip)]
+    pub list_price: Option<f64>,
     /// Labels of nodes bought this way; zone and capacity type may be repeated here.
     #[serde(default)]
     pub requirements: Vec<NodeSelectorRequirement>,
@@ -91,6 +97,12 @@ impl Offering {
         self.requirements = all;
     }
 
+    /// Dollars an hour that are paid for it, whatever NodeOverlays say.
+    #[must_use]
+    pub fn billed_price(&self) -> f64 {
+        self.list_price.unwrap_or(self.price)
+    }
+
     /// The id of the capacity reservation that it is of.
     #[must_use]
     pub fn reservation(&self) -> Option<&str> {
@@ -104,6 +116,18 @@ impl InstanceType {
     #[must_use]
     pub fn has_devices(&self) -> bool {
         DEVICES.iter().any(|name| self.capacity.get(name) > 0)
+    }
+
+    /// Its first offering of that zone and capacity type.
+    #[must_use]
+    pub fn offering(&self, zone: &str, capacity_type: &str) -> Option<&Offering> {
+        self.offerings.iter().find(|one| one.zone == zone && one.capacity_type == capacity_type)
+    }
+
+    /// True if NodeOverlays say anything of it.
+    #[must_use]
+    pub fn is_overlaid(&self) -> bool {
+        !self.overlaid_resources.is_empty() || self.offerings.iter().any(|one| one.list_price.is_some())
     }
 
     /// True if its size is bare metal, such as `m5.metal` and `c7i.metal-24xl`.
@@ -175,6 +199,7 @@ impl From<InstanceTypeFile> for InstanceType {
         let InstanceTypeFile { name, capacity, overhead, requirements, mut offerings, attachments, uncommon, .. } =
             file;
         offerings.iter_mut().for_each(Offering::forget_repeated);
-        Self { name, capacity, overhead, requirements, offerings, attachments, uncommon }
+        let overlaid_resources = BTreeSet::new();
+        Self { name, capacity, overhead, requirements, offerings, attachments, uncommon, overlaid_resources }
     }
 }

@@ -6,6 +6,7 @@
 //! - A NodeClaim's life: [`lifecycle`]; whether it may be launched: [`launch_limits`], [`launch_backoff`]; whose its instance
 //!   is: [`ownership`]; when the pods that it is for are bound: [`binding`].
 //! - What is paid for in any case: [`commitments`], and in [`paid_machines`] the nodes that take of them.
+//! - Prices and resources that types have for scheduling alone: [`overlays`].
 //! - Nodes whether or not pods wait: [`static_pools`]; room for pods that do not exist yet: [`buffers`].
 //! - Nodes that go: [`disruption`] by our own decision within [`budgets`], [`interruption`] by EC2's, [`collection`] of what
 //!   nobody owns, and [`termination`], by which every one of them goes.
@@ -34,6 +35,7 @@ pub mod launch_backoff;
 pub mod launch_limits;
 pub mod lease;
 pub mod lifecycle;
+pub mod overlays;
 pub mod ownership;
 pub mod pack;
 pub mod paid_machines;

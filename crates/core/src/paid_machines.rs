@@ -183,8 +183,9 @@ impl<'a> OnDemandPrices<'a> {
             for offering in &one.offerings {
                 if offering.capacity_type == ON_DEMAND && !offering.reservation().is_some_and(is_marked) {
                     let known = prices.all.entry(&one.name).or_default();
-                    if offering.price.is_finite() && offering.price > 0.0 {
-                        known.entry(&offering.zone).or_insert(offering.price);
+                    let price = offering.billed_price();
+                    if price.is_finite() && price > 0.0 {
+                        known.entry(&offering.zone).or_insert(price);
                     }
                 }
                 let block = |said: &NodeSelectorRequirement| {

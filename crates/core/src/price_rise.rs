@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::cluster_state::{Planning, Snapshot};
 use crate::instance_type::is_marked;
+use crate::overlays::list_price;
 use crate::pack::{Packing, PlannedClaim, PoolReason, Reason, Rule};
 
 /// Multiple of the first plan's price from which a rise is reported.
@@ -107,7 +108,9 @@ impl FirstPrices {
                 return true;
             }
             let uids: Vec<String> = claim.pods.iter().map(|pod| problem.pods[*pod].uid.clone()).collect();
-            let Some(rise) = self.planned(&uids, claim.price) else { return true };
+            // Money is meant: what overlays say holds no launch back.
+            let price = list_price(&problem, claim).unwrap_or(claim.price);
+            let Some(rise) = self.planned(&uids, price) else { return true };
             let (held, message) = (rise.is_beyond(most_times), rise.sentence(most_times));
             dear.push(DearNode { pool: claim.pool, pods: claim.pods.clone(), rise, held, message });
             !held

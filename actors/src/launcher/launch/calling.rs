@@ -17,7 +17,7 @@ use kube::ResourceExt;
 use super::{Launching, Work, fleet, short};
 use crate::cloud::paced::launches_paced;
 use crate::context::backoff::Backoff;
-use crate::launcher::facts::{self, origin, pool_of};
+use crate::launcher::facts::{origin, pool_of};
 use crate::launcher::shared::merging::Joining;
 use crate::launcher::shared::{CallAnswer, Heard};
 use crate::launcher::{REPEAT_INTERVAL, denied};
@@ -55,7 +55,7 @@ impl Work<'_> {
         let launching = self.launching;
         let Some(request) = self.current_request().await? else { return Ok(LaunchCallResult::Never) };
         // Until it is known what was launched, if something was.
-        self.price = facts::cheapest(&request);
+        self.price = request.cheapest_price();
         let Some(membership) = &self.part else { return Ok(LaunchCallResult::Never) };
         let token = request.token.clone();
         // A span for each claim of the call, in the claim's own trace.

@@ -226,14 +226,26 @@ impl Launching {
         let known = self.links.cluster.send(TakeSnapshot).await.map_err(|_| ApiFailure::Deposed)?.unwrap_or_default();
         let named = claim.spec.node_class_ref.name_for(self.env.settings.provider);
         let Some(class) = named.and_then(|name| known.classes.get(name)).cloned() else { return Ok(None) };
-        let types = self.types_of(&class, false).await?;
+        let types = self.types_of(claim, &class, &known, false).await?;
         Ok(Some((class, types, known)))
     }
 
-    async fn types_of(&self, class: &Arc<EC2NodeClass>, last_resort: bool) -> Result<ClassTypes, ApiFailure> {
-        let query = InstanceTypesFor { classes: vec![class.clone()], last_resort };
-        let types = self.links.catalogue.send(query).await.map_err(|_| ApiFailure::Deposed)?;
-        Ok(types.and_then(|mut all| all.remove(&class.name_any())).unwrap_or_default())
+    /// Types of a claim's class, with what overlays say of them in its pool.
+    async fn types_of(
+        &self,
+        claim: &NodeClaim,
+        class: &Arc<EC2NodeClass>,
+        known: &Snapshot,
+        last_resort: bool,
+    ) -> Result<ClassTypes, ApiFailure> {
+        // Without the types of other classes overlays are judged by its own.
+        for classes in known.classes_with(class) {
+            let query = InstanceTypesFor { classes, last_resort };
+            if let Some(types) = self.links.catalogue.send(query).await.map_err(|_| ApiFailure::Deposed)? {
+                return Ok(known.types_of_pool(&pool_of(claim), &class.name_any(), &types).unwrap_or_default());
+            }
+        }
+        Ok(ClassTypes::default())
     }
 
     pub(super) async fn types(&self, claim: &NodeClaim) -> Result<Option<ClassTypes>, ApiFailure> {
@@ -256,7 +268,7 @@ impl Launching {
         let mut request = asked(self.without_full_subnets(&class, false).await?, &types);
         // It may have been planned for what is asked for as a last resort only.
         if filters::select(&request).is_err() {
-            let types = self.types_of(&class, true).await?;
+            let types = self.types_of(claim, &class, &known, true).await?;
             request = asked(self.without_full_subnets(&class, true).await?, &types);
         }
         // Claims planned in this term were checked against the limits by packing, those of an earlier leader were not.

@@ -11,6 +11,7 @@ mod alpha;
 mod buffer;
 mod claim;
 mod class;
+mod overlay;
 pub(crate) mod parts;
 pub mod patterns;
 mod pool;
@@ -24,7 +25,7 @@ use serde_json::{Value, json};
 
 use crate::names::GROUP;
 use crate::names::provider::Provider;
-use crate::{autoscaling, v1, v1alpha1, v1alpha5, v1beta1 as beta};
+use crate::{autoscaling, overlays, v1, v1alpha1, v1alpha5, v1beta1 as beta};
 
 /// All CRDs, in the order NodePool, NodeClaim, EC2NodeClass.
 pub fn crds() -> Vec<CustomResourceDefinition> {
@@ -45,7 +46,7 @@ pub fn alpha_crds() -> Vec<CustomResourceDefinition> {
     ]
 }
 
-/// File name (`<group>_<plural>.yaml`) and content of each CRD, those of the alpha kinds last.
+/// File name (`<group>_<plural>.yaml`) and content of each CRD, that of NodeOverlay last and before it those of the alpha kinds.
 ///
 /// # Errors
 /// A CRD cannot be written as YAML, which would be a mistake of ours.
@@ -53,12 +54,13 @@ pub fn crd_files() -> Result<Vec<(String, String)>, serde_json::Error> {
     crds()
         .iter()
         .chain(&alpha_crds())
+        .chain([&overlay_crd()])
         .map(|crd| Ok((format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural), yaml(crd)?)))
         .collect()
 }
 
 /// The CRDs that a provider's cluster has, as one stream of YAML documents: of EC2 all, of another the pools, the claims and its
-/// own class.
+/// own class; of each that of NodeOverlay.
 ///
 /// # Errors
 /// As [`crd_files`].
@@ -68,7 +70,7 @@ pub fn provider_crds_yaml(provider: Provider) -> Result<String, serde_json::Erro
         Provider::Kwok => crate::kwok::crd()?,
     };
     let shared = crds().into_iter().filter(|crd| crd.spec.group == GROUP);
-    shared.chain([own]).map(|crd| Ok(format!("---\n{}", yaml(&crd)?))).collect()
+    shared.chain([overlay_crd(), own]).map(|crd| Ok(format!("---\n{}", yaml(&crd)?))).collect()
 }
 
 /// File name and content of the CRD of KWOKNodeClass, which no cluster on EC2 needs.
@@ -94,6 +96,11 @@ pub fn buffer_crd_file() -> Result<(String, String), serde_json::Error> {
     Ok((format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural), yaml(&crd)?))
 }
 
+/// The CRD of NodeOverlay, which is read where the feature gate NodeOverlay is open.
+pub fn overlay_crd() -> CustomResourceDefinition {
+    with_schema(overlays::NodeOverlay::crd(), overlay::schema())
+}
+
 /// All CRDs as one stream of YAML documents.
 ///
 /// # Errors
@@ -115,6 +122,7 @@ pub fn schema_of(api_version: &str, kind: &str) -> Option<Value> {
         ("karpenter.sh/v1alpha5", "Provisioner") => alpha::provisioner(),
         ("karpenter.sh/v1alpha5", "Machine") => alpha::machine(),
         ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate") => alpha::node_template(),
+        (overlays::API_VERSION, overlays::KIND) => overlay::schema(),
         (version, "CapacityBuffer") if autoscaling::VERSIONS.contains(&version) => buffer::schema(),
         _ => return None,
     };

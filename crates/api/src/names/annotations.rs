@@ -79,6 +79,10 @@ pub const REBOOT_ISSUED: &str = "dovetail.dev/reboot-issued";
 /// NodeClaim: the cloud has announced the end of its instance: the kind of the announcement and the time of the end (RFC
 /// 3339), separated by a space, as `spot_interrupted 2026-03-02T10:17:00Z`.
 pub const INTERRUPTION: &str = "dovetail.dev/interruption";
+/// NodeClaim: `true` if overlays price an offering of one of its types.
+pub const PRICE_OVERLAY: &str = "karpenter.sh/price-overlay-applied";
+/// NodeClaim: `true` if overlays add to the resources of one of its types.
+pub const CAPACITY_OVERLAY: &str = "karpenter.sh/capacity-overlay-applied";
 /// NodeClaim: the workloads of the pods for which it was launched, comma separated, each with the number of nodes that it had
 /// not used before, as `1234,5678:2`.
 pub const LAUNCHED_FOR: &str = "dovetail.dev/launched-for";

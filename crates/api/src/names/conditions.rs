@@ -2,7 +2,7 @@
 
 /// Root of every kind.
 pub const READY: &str = "Ready";
-/// NodePool and EC2NodeClass: the spec passes the runtime check.
+/// NodePool, EC2NodeClass and NodeOverlay: the spec passes the runtime check.
 pub const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 /// NodePool: its class exists and is ready.
 pub const NODE_CLASS_READY: &str = "NodeClassReady";

@@ -40,7 +40,7 @@ fn the_crd_of_kwoks_class_is_a_file_of_its_own() {
     }
     assert!(fs::read_to_string(&path).unwrap_or_default() == text, "{name} is stale: run with UPDATE=1");
     let own = crds::provider_crds_yaml(Provider::Kwok).unwrap();
-    assert!(own.ends_with(&text) && own.matches("kind: CustomResourceDefinition").count() == 3);
+    assert!(own.ends_with(&text) && own.matches("kind: CustomResourceDefinition").count() == 4);
     assert!(!crds::crds_yaml().unwrap().contains("kwok"));
 }
 
@@ -59,8 +59,8 @@ fn the_crd_of_capacity_buffers_is_a_file_of_its_own() {
 
 #[test]
 fn the_yaml_says_what_the_objects_say() {
-    for ((name, text), crd) in crds::crd_files().unwrap().iter().zip(crds::crds().into_iter().chain(crds::alpha_crds()))
-    {
+    let all = crds::crds().into_iter().chain(crds::alpha_crds()).chain([crds::overlay_crd()]);
+    for ((name, text), crd) in crds::crd_files().unwrap().iter().zip(all) {
         let read: serde_json::Value = serde_saphyr::from_str(text).unwrap();
         let mut made = serde_json::to_value(&crd).unwrap();
         made.as_object_mut().unwrap().remove("status");

@@ -3,5 +3,6 @@
 
 mod crds;
 mod manifests;
+mod overlays;
 mod rewrite;
 mod schemas;

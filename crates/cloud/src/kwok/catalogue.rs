@@ -108,6 +108,7 @@ fn read_type(written: &Fields<'_>) -> Result<InstanceType, String> {
         offerings,
         attachments: Resources::new(),
         uncommon: false,
+        overlaid_resources: BTreeSet::new(),
     })
 }
 
@@ -182,7 +183,8 @@ fn read_offering(written: &Fields<'_>) -> Result<Offering, String> {
         return Err(format!("{} is {capacity_type:?} (allowed: spot, on-demand)", l::CAPACITY_TYPE));
     }
     let available = written.find("available").and_then(Value::as_bool).unwrap_or(true);
-    Ok(Offering { zone, capacity_type, price, available, reservation_capacity: None, refused: None, requirements })
+    let (reservation_capacity, refused, list_price) = (None, None, None);
+    Ok(Offering { zone, capacity_type, price, available, reservation_capacity, refused, list_price, requirements })
 }
 
 fn read_requirement(written: &Value) -> Result<NodeSelectorRequirement, String> {

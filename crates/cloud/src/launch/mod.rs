@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dovetail_api::v1::EC2NodeClass;
-use dovetail_core::{InstanceType, MaxOptionPrice, NodeSelectorRequirement, Resources};
+use dovetail_core::{InstanceType, MaxOptionPrice, NodeSelectorRequirement, Offering, Resources};
 use k8s_openapi::api::core::v1::Taint;
 
 pub use merge::{FleetKey, LaunchedFleet};
@@ -69,6 +69,12 @@ impl LaunchRequest {
             max_option_price: MaxOptionPrice::default(),
         }
     }
+
+    /// $/h that the cheapest that it may launch costs; 0 where it names nothing.
+    pub fn cheapest_price(&self) -> f64 {
+        let prices = self.candidates.iter().flat_map(|one| one.offerings.iter().map(Offering::billed_price));
+        prices.min_by(f64::total_cmp).unwrap_or_default()
+    }
 }
 
 /// An instance that was launched.
@@ -102,5 +108,11 @@ impl LaunchedInstance {
     /// `aws:///us-east-1a/i-…`.
     pub fn provider_id(&self) -> String {
         crate::cloud::provider_id(&self.zone, &self.id)
+    }
+
+    /// $/h of its offering by the prices of these types.
+    pub fn price_among(&self, types: &[Arc<InstanceType>]) -> Option<f64> {
+        let own = types.iter().find(|one| one.name == self.instance_type)?;
+        own.offering(&self.zone, &self.capacity_type).map(Offering::billed_price)
     }
 }

@@ -45,8 +45,12 @@ pub struct Override {
     pub zone: String,
     /// `subnet-…`.
     pub subnet: String,
-    /// $/h.
+    /// $/h that is paid.
     pub price: f64,
+    /// $/h by which it is ranked: another one where NodeOverlays say so.
+    pub rank: f64,
+    /// True if NodeOverlays say so.
+    pub overlaid: bool,
 }
 
 /// The selection by launch template; a type without an image is left out.
@@ -64,7 +68,11 @@ pub fn groups(selection: &LaunchSelection, amis: &[Ami], requests: &Resources) -
                 image: ami.id.clone(),
                 image_name: ami.name.clone(),
                 max_pods: capacity.get(PODS),
-                efa: if wants_efa { capacity.get(EFA) } else { 0 },
+                efa: if wants_efa && !candidate.instance_type.overlaid_resources.contains(EFA) {
+                    capacity.get(EFA)
+                } else {
+                    0
+                },
                 reservation: reservation.map(str::to_owned),
             };
             let offerings = offerings.into_iter().cloned().collect();
@@ -88,7 +96,9 @@ impl LaunchGroup {
                     instance_type: name.clone(),
                     zone: offering.zone.clone(),
                     subnet: subnet.clone(),
-                    price: offering.price,
+                    price: offering.billed_price(),
+                    rank: offering.price,
+                    overlaid: offering.list_price.is_some(),
                 });
             }
         }

@@ -286,6 +286,35 @@ async fn each_kind_of_reservation_has_its_market_and_its_target() {
     }
 }
 
+/// EC2 knows list prices alone: where overlays rank offerings it goes by priorities, and what is paid is the list price.
+#[tokio::test(start_paused = true)]
+async fn overlaid_prices_are_priorities_and_the_list_price_is_paid() {
+    for (capacity_type, name, strategy) in [
+        ("on-demand", "OnDemandOptions.AllocationStrategy", "prioritized"),
+        ("spot", "SpotOptions.AllocationStrategy", "capacity-optimized-prioritized"),
+    ] {
+        let case = Case {
+            requirements: types(&["c5.large", "m5.large"], capacity_type),
+            ..cases().into_iter().find(|case| case.name == "002-al2-two-images").unwrap()
+        };
+        let mut request = request(&case);
+        let mut listed = 0.0;
+        for one in request.candidates.iter_mut().filter(|one| one.name == "m5.large") {
+            for offering in Arc::make_mut(one).offerings.iter_mut().filter(|one| one.capacity_type == capacity_type) {
+                (offering.list_price, listed) = (Some(offering.price), offering.price);
+                offering.price = 0.001;
+            }
+        }
+        let script = Script::new();
+        script.answer("CreateFleet", vec![launched("i-1", "m5.large", "us-east-1a", "subnet-a")]);
+        let instance = script.cloud_with_reservations().launch(request).await.unwrap();
+        let fleet = script.calls("CreateFleet").remove(0);
+        has(&fleet, &[(name, strategy)]);
+        assert!(fleet.iter().any(|(key, value)| key.ends_with(".Priority") && value == "0.001"), "{fleet:?}");
+        assert_eq!(instance.price, listed);
+    }
+}
+
 const GROUP: &str = "<DescribePlacementGroupsResponse><placementGroupSet><item><groupName>rack</groupName>\
     <groupId>pg-1</groupId><strategy>partition</strategy><state>available</state><partitionCount>3</partitionCount>\
     </item></placementGroupSet></DescribePlacementGroupsResponse>";

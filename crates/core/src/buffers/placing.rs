@@ -263,5 +263,5 @@ fn price_of(problem: &Problem, node: usize) -> f64 {
     let bought = own.into_iter().flat_map(|one| &one.offerings);
     let mut bought =
         bought.filter(|one| one.zone == label(labels::ZONE) && one.capacity_type == label(labels::CAPACITY_TYPE));
-    bought.next().map_or(0.0, |one| one.price).max(0.0)
+    bought.next().map_or(0.0, |one| one.billed_price()).max(0.0)
 }

@@ -14,6 +14,7 @@ mod launches;
 mod lists;
 mod moves;
 mod objects;
+mod overlaid;
 mod placing;
 mod problem;
 mod replicas;
@@ -67,6 +68,7 @@ pub use objects::workload::{moved_as, workload_of};
 pub use unwell::{PolicySet, RepairAction, RepairPolicy, UnhealthyCondition};
 
 use crate::launch_limits::UnusedLaunches;
+use crate::overlays::OverlayBook;
 use apply::{each, namespaced};
 use lists::retain;
 
@@ -199,6 +201,8 @@ pub struct Snapshot {
     pub observed: Arc<Observed>,
     /// Room that capacity buffers hold; `None` until it is known, and where their feature gate is closed.
     pub room: Option<Arc<HeldRoom>>,
+    /// NodeOverlays; none where their feature gate is closed.
+    pub overlays: OverlayBook,
     /// True if Deployments that ask for it may be restarted.
     pub rollouts: bool,
     /// Pods, by uid, that a restart of their Deployment moves: they need no place any more.

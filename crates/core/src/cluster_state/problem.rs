@@ -174,7 +174,9 @@ impl Snapshot {
         problem: &mut Problem,
     ) -> (Vec<Arc<NodePool>>, Vec<SkippedPool>) {
         let (mut pools, mut skipped) = (Vec::new(), Vec::new());
-        let mut ranges: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let overlaid = self.overlaid(&input.instance_types);
+        // By class, and by the list of types where overlays say something of them.
+        let mut ranges: BTreeMap<(&str, Option<*const Vec<Arc<InstanceType>>>), Vec<usize>> = BTreeMap::new();
         for (name, pool) in self.pools.iter() {
             // A pool with a class of another kind is unusable, whatever the class's name.
             let class = pool.spec.template.spec.node_class_ref.name_for(self.provider).unwrap_or_default();
@@ -189,7 +191,9 @@ impl Snapshot {
                     None => format!("no instance types for its {kind} {class}"),
                 },
                 (None, Some(types)) => {
-                    let indices = ranges.entry(class).or_insert_with(|| {
+                    let own = overlaid.types.get(name);
+                    let types = own.unwrap_or(types);
+                    let indices = ranges.entry((class, own.map(Arc::as_ptr))).or_insert_with(|| {
                         let first = problem.instance_types.len();
                         problem.instance_types.extend(self.as_observed(class, types, input.now.wall));
                         (first..problem.instance_types.len()).collect()

@@ -100,7 +100,7 @@ fn usage_of(one: &InstanceType, offering: &Offering) -> Usage {
     Usage {
         instance_type: one.name.clone(),
         zone: offering.zone.clone(),
-        price: offering.price,
+        price: offering.billed_price(),
         linux: is_linux(&one.requirements),
     }
 }

@@ -10,6 +10,7 @@ use super::staying::{MethodAnswer, methods};
 use crate::cluster_state::{ClaimEntry, NodeEntry};
 use crate::disruption::machines::{NodeAndClaim, machines};
 use crate::disruption::price::node_price;
+use crate::instance_type::Offering;
 use crate::interruption::InterruptionNotice;
 use crate::termination::drain::{Latecomers, drain};
 use crate::termination::held::held;
@@ -40,6 +41,9 @@ pub struct NodeAnswer {
     pub capacity_type: String,
     /// Dollars an hour; `None` where that is not known.
     pub price: Option<f64>,
+    /// Dollars an hour by which it is weighed, where NodeOverlays say another price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlaid_price: Option<f64>,
     /// The reason for which it exists, as sentences without their end.
     pub exists: Vec<String>,
     pub trace_id: String,
@@ -79,6 +83,7 @@ pub fn explain_node(input: &ExplainInput<'_>, name: &str) -> Option<NodeAnswer> 
         zone: label(labels::ZONE),
         capacity_type: label(labels::CAPACITY_TYPE),
         price,
+        overlaid_price: pool.and_then(|_| overlaid_price(input, node)),
         exists: exists(input, claim.map(AsRef::as_ref)),
         trace_id: claim.map(|entry| trace_id(&entry.claim)).unwrap_or_default(),
         created: machine.and_then(|machine| machine.claim.created),
@@ -89,6 +94,16 @@ pub fn explain_node(input: &ExplainInput<'_>, name: &str) -> Option<NodeAnswer> 
         drain: drain_holds(input, node, claim.map(AsRef::as_ref)),
         going,
     })
+}
+
+/// The price that NodeOverlays give a node's offering.
+fn overlaid_price(input: &ExplainInput<'_>, node: &NodeEntry) -> Option<f64> {
+    let label = |key: &str| node.labels.get(key).map(String::as_str).unwrap_or_default();
+    let overlaid = input.snapshot.overlaid(&input.planning.instance_types);
+    let types = overlaid.types.get(label(labels::NODE_POOL))?;
+    let own = types.iter().find(|one| one.name == label(labels::INSTANCE_TYPE))?;
+    let same = |one: &&Offering| one.zone == label(labels::ZONE) && one.capacity_type == label(labels::CAPACITY_TYPE);
+    own.offerings.iter().find(same).filter(|one| one.list_price.is_some()).map(|one| one.price)
 }
 
 /// The sentences that say where a node comes from.

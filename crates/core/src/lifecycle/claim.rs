@@ -1,11 +1,13 @@
 //! A planned node as a NodeClaim (core spec 3.10, 1.2).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use dovetail_api::convert::provisioner_of;
 use dovetail_api::names::annotations as keys;
 use dovetail_api::names::labels::PROVISIONER_NAME;
 use dovetail_api::names::{TERMINATION_FINALIZER, labels};
+use dovetail_api::overlays::RESTRICTED_RESOURCES;
 use dovetail_api::v1::{
     self, EC2NodeClass, NodeClaim, NodeClaimResources, NodeClaimSpec, NodeClassRef, NodePool, ResourceList,
 };
@@ -14,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::hash;
-use crate::instance_type::is_marked;
+use crate::instance_type::{InstanceType, is_marked};
 use crate::requirements::{NodeSelectorRequirement, Operator};
 use crate::resources::{Resources, format_amount, parse_amount};
 
@@ -193,6 +195,26 @@ pub fn from_quantities(list: &ResourceList) -> Resources {
 pub fn named_types(claim: &NodeClaim) -> Vec<String> {
     let named = claim.spec.requirements.iter().find(|one| one.key == labels::INSTANCE_TYPE);
     named.map(|named| named.values.clone()).unwrap_or_default()
+}
+
+/// The resources that a claim's instance has to have, by the types that it may be. Of a claim that was planned with an overlay's
+/// resources those are left out that no type has any more: a launch fails for no overlay, and the node waits for them.
+#[must_use]
+pub fn launch_requests(claim: &NodeClaim, types: &[Arc<InstanceType>]) -> Resources {
+    let all = from_quantities(&claim.spec.resources.requests);
+    if !has_overlaid_capacity(claim) {
+        return all;
+    }
+    let offered = |name: &str| types.iter().any(|one| one.capacity.get(name) > 0);
+    let stays = |(name, _): &(&str, i64)| RESTRICTED_RESOURCES.contains(name) || offered(name);
+    all.iter().filter(stays).map(|(name, amount)| (name.to_owned(), amount)).collect()
+}
+
+/// True if overlays add to the resources of one of the claim's types.
+#[must_use]
+pub fn has_overlaid_capacity(claim: &NodeClaim) -> bool {
+    let own = claim.metadata.annotations.as_ref();
+    own.and_then(|own| own.get(keys::CAPACITY_OVERLAY)).is_some_and(|says| says == "true")
 }
 
 /// True if the claim was launched with lowered `minValues`.

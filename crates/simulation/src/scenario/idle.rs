@@ -42,12 +42,12 @@ mod tests {
         for name in OF_A_PROCESS {
             assert!(TABLE.iter().any(|known| known.name == name), "{name}");
         }
-        let settings = [("SHADOW", "true"), ("FEATURE_GATES", "NodeOverlay=true"), ("BATCH_IDLE_DURATION", "2s")];
+        let settings = [("SHADOW", "true"), ("FEATURE_GATES", "NodeOverly=true"), ("BATCH_IDLE_DURATION", "2s")];
         let told = idle_settings(&settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
         assert_eq!(
             told,
             [
-                "without effect: FEATURE_GATES NodeOverlay=true: not implemented",
+                "without effect: FEATURE_GATES NodeOverly: there is no such gate",
                 "without effect: SHADOW: it is of `dovetail run`, not of a simulation",
             ]
         );

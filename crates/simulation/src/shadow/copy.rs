@@ -45,7 +45,7 @@ impl Copy {
         let settings = apiserver::ServerSettings { seed: parts.seed, ..apiserver::ServerSettings::default() };
         let api = ApiServer::with(parts.clock.clone(), settings);
         api.add_admission(Box::new(KeepsIdentity));
-        install_crds(&api, true, false)?;
+        install_crds(&api, true, &Settings::default())?;
         let zones = zones(first);
         let mut config = RegionConfig::new(&catalogue.region, &parts.settings.cluster_name);
         config.seed = parts.seed;

@@ -226,6 +226,7 @@ pub const DELETABLE: &[&str] = &[
     "Service",
     "Lease",
     "CapacityBuffer",
+    "NodeOverlay",
 ];
 
 /// The resource of a kind that steps may name.
@@ -246,6 +247,7 @@ pub(super) fn resource(kind: &str) -> Gvr {
         "PodDisruptionBudget" => Gvr::new("policy", "v1", "poddisruptionbudgets"),
         "Service" => Gvr::new("", "v1", "services"),
         "Lease" => Gvr::new("coordination.k8s.io", "v1", "leases"),
+        "NodeOverlay" => Gvr::new("karpenter.sh", "v1alpha1", "nodeoverlays"),
         "CapacityBuffer" => Gvr::new("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers"),
         _ => Gvr::new("", "v1", "pods"),
     }
@@ -256,7 +258,7 @@ const NOTICE: Duration = Duration::from_secs(120);
 
 /// Kinds that steps name and that live in no namespace.
 pub(crate) const CLUSTER_WIDE: &[&str] =
-    &["Node", "NodeClaim", "NodePool", "EC2NodeClass", "Provisioner", "AWSNodeTemplate"];
+    &["Node", "NodeClaim", "NodeOverlay", "NodePool", "EC2NodeClass", "Provisioner", "AWSNodeTemplate"];
 
 impl World {
     /// Does it. What the world itself refuses (an object that is not there) comes back as a line for the operator.

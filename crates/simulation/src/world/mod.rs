@@ -133,8 +133,8 @@ impl World {
         tokio::task::spawn_local(region.run());
         let timeline = Timeline::new(log.clone(), watch);
         // As behind our webhook; who is run against the sandbox brings its own.
-        let with_buffers = Settings::from_map(&config.settings).is_ok_and(|settings| settings.capacity_buffers());
-        objects::install_crds(&api, config.replicas > 0, with_buffers)?;
+        let settings = Settings::from_map(&config.settings).unwrap_or_default();
+        objects::install_crds(&api, config.replicas > 0, &settings)?;
         // Without replicas of ours it is a cluster into which nobody has installed us.
         if config.replicas > 0 && config.broken != Some(Broken::NoFence) {
             fence::install(&api, &config.settings)?;

@@ -1,5 +1,6 @@
 //! Manifests on their way into the sandbox's API server.
 
+use dovetail_actors::Settings;
 use dovetail_api::manifest::Manifest;
 use dovetail_input::manifests::{by_kind, passed_over};
 use dovetail_input::{Failure, Mistake};
@@ -21,11 +22,13 @@ const IDLE: &[(&str, &str)] = &[
 /// The API versions of the alpha kinds.
 const ALPHA: [&str; 2] = ["karpenter.sh/v1alpha5", "karpenter.k8s.aws/v1alpha1"];
 
-/// Creates our CRDs, with that of CapacityBuffer where it is asked for. Where the cluster converts v1beta1, it is served, too.
-pub fn install_crds(api: &ApiServer, converts: bool, with_buffers: bool) -> Result<(), Failure> {
+/// Creates our CRDs, with those of kinds that feature gates have read. Where the cluster converts v1beta1, it is served, too.
+pub fn install_crds(api: &ApiServer, converts: bool, settings: &Settings) -> Result<(), Failure> {
     let gvr = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     let own = dovetail_api::crds::crds().into_iter().chain(dovetail_api::crds::alpha_crds());
-    for mut crd in own.chain(with_buffers.then(dovetail_api::crds::buffer_crd)) {
+    let buffers = settings.capacity_buffers().then(dovetail_api::crds::buffer_crd);
+    let overlays = settings.node_overlays().then(dovetail_api::crds::overlay_crd);
+    for mut crd in own.chain(buffers).chain(overlays) {
         crd.spec.versions.iter_mut().for_each(|version| version.served |= converts);
         let mut value = serde_json::to_value(&crd).map_err(|why| Failure::System(why.to_string()))?;
         typed(&mut value, "apiextensions.k8s.io/v1", "CustomResourceDefinition");

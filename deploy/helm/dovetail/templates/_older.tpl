@@ -247,8 +247,6 @@ tags: {nothing: ["", "map[]"], instead: "give spec.tags in each EC2NodeClass"}
 {{- $gate := untitle $name }}
 {{- if not (has $gate (list "drift" "driftEnabled" "nodeRepair" "rebootForRepair" "nodeOverlay" "reservedCapacity" "spotToSpotConsolidation" "manyToManyConsolidation" "staticCapacity" "terminateFirstDrift" "terminateFirstRepair" "capacityBuffer")) }}
 {{- $notes = append $notes (printf "settings.featureGates.%s: there is no such gate." $name) }}
-{{- else if and (eq ($on | toString) "true") (has $gate (list "nodeOverlay")) }}
-{{- $notes = append $notes (printf "not implemented: settings.featureGates.%s." $name) }}
 {{- end }}
 {{- end }}
 {{- range $name, $on := .Values.settings.awsFeatureGates }}

@@ -63,12 +63,21 @@ pub(in crate::ec2) fn call(
         .tag_specifications(specification(sdk::ResourceType::Volume))
         .tag_specifications(specification(sdk::ResourceType::Fleet))
         .set_context(context);
-    match kind {
-        sdk::DefaultTargetCapacityType::Spot => call.spot_options(
-            sdk::SpotOptionsRequest::builder()
-                .allocation_strategy(sdk::SpotAllocationStrategy::PriceCapacityOptimized)
-                .build(),
+    // EC2 knows no overlay: where one ranks offerings, it goes by their priorities, and not by its own prices.
+    let ranked = configs.iter().flat_map(|one| &one.overrides).any(|one| one.overlaid);
+    let (of_spot, of_demand) = match ranked {
+        true => (
+            sdk::SpotAllocationStrategy::CapacityOptimizedPrioritized,
+            sdk::FleetOnDemandAllocationStrategy::Prioritized,
         ),
+        false => {
+            (sdk::SpotAllocationStrategy::PriceCapacityOptimized, sdk::FleetOnDemandAllocationStrategy::LowestPrice)
+        }
+    };
+    match kind {
+        sdk::DefaultTargetCapacityType::Spot => {
+            call.spot_options(sdk::SpotOptionsRequest::builder().allocation_strategy(of_spot).build())
+        }
         // There is one offering, and nothing to allocate by.
         sdk::DefaultTargetCapacityType::CapacityBlock => call,
         sdk::DefaultTargetCapacityType::ReservedCapacity => call.reserved_capacity_options(
@@ -76,11 +85,7 @@ pub(in crate::ec2) fn call(
                 .reservation_types(sdk::FleetReservationType::InterruptibleCapacityReservation)
                 .build(),
         ),
-        _ => call.on_demand_options(
-            sdk::OnDemandOptionsRequest::builder()
-                .allocation_strategy(sdk::FleetOnDemandAllocationStrategy::LowestPrice)
-                .build(),
-        ),
+        _ => call.on_demand_options(sdk::OnDemandOptionsRequest::builder().allocation_strategy(of_demand).build()),
     }
 }
 
@@ -95,7 +100,7 @@ fn fleet_config(config: &Config) -> sdk::FleetLaunchTemplateConfigRequest {
             .subnet_id(&o.subnet)
             .image_id(&config.image)
             .availability_zone(&o.zone)
-            .priority(o.price)
+            .priority(o.rank)
             .build()
     };
     sdk::FleetLaunchTemplateConfigRequest::builder()

@@ -7,7 +7,7 @@ mod overhead;
 mod refusals;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_core::volumes::{EBS, attachable};
 use dovetail_core::{InstanceType, Resources};
@@ -71,5 +71,6 @@ fn instance_type(
     let mut attachments = Resources::new();
     attachments.set(attachable(EBS), i64::from(info.ebs_volumes()));
     let uncommon = info.is_uncommon();
-    Some(InstanceType { name: info.name.clone(), capacity, overhead, requirements, offerings, attachments, uncommon })
+    let (name, overlaid_resources) = (info.name.clone(), BTreeSet::new());
+    Some(InstanceType { name, capacity, overhead, requirements, offerings, attachments, uncommon, overlaid_resources })
 }

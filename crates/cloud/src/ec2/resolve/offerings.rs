@@ -95,6 +95,7 @@ fn offering(zone: &Zone, capacity_type: &str, price: f64, available: bool) -> Of
         available,
         reservation_capacity: None,
         refused: None,
+        list_price: None,
         requirements,
     }
 }

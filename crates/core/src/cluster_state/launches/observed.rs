@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_api::names::{annotations, labels};
+use dovetail_api::overlays::RESTRICTED_RESOURCES;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -266,8 +267,11 @@ fn hash_of(claim: &NodeClaim) -> Option<&str> {
 fn shortfall(node: &NodeEntry, entry: &ClaimEntry) -> Option<Resources> {
     let foreseen = from_quantities(&entry.claim.status.as_ref()?.allocatable);
     entry.facts.initialized?;
+    // An overlay's resources come with a device plugin, which may be late: nothing is learnt of them.
+    let overlaid = crate::lifecycle::claim::has_overlaid_capacity(&entry.claim);
     let less: Resources = foreseen
         .iter()
+        .filter(|(name, _)| !overlaid || RESTRICTED_RESOURCES.contains(name))
         .map(|(name, amount)| (name, amount, node.allocatable.get(name)))
         .filter(|(_, foreseen, has)| has < foreseen)
         .map(|(name, _, has)| (name.to_owned(), has))

@@ -359,11 +359,21 @@ fn remaining(from: Option<Timestamp>, until: Option<Timestamp>, now: Timestamp) 
     if whole > 0.0 { (left / whole).clamp(0.0, 1.0) } else { 0.0 }
 }
 
+/// The type of that name; of overlaid ones that of the pool, as pools may have different ones.
+fn type_of(problem: &Problem, name: &str, pool: &str) -> Option<usize> {
+    let first = problem.instance_types.iter().position(|one| one.name == name)?;
+    let pool = problem.node_pools.iter().find(|one| one.name == pool);
+    let Some(own) = pool.and_then(|pool| pool.instance_types.as_ref()) else { return Some(first) };
+    let own = own.iter().copied().find(|at| problem.instance_types[*at].name == name).unwrap_or(first);
+    let any_overlaid = [first, own].iter().any(|at| problem.instance_types[*at].is_overlaid());
+    Some(if any_overlaid { own } else { first })
+}
+
 /// A node's instance type and its price in dollars an hour: that of the offering with its type, zone and capacity type.
 pub(super) fn priced(problem: &Problem, node: usize) -> (Option<usize>, f64) {
     let label = |key: &str| problem.existing_nodes[node].labels.get(key).map(String::as_str).unwrap_or_default();
     let name = label(labels::INSTANCE_TYPE);
-    let Some(at) = problem.instance_types.iter().position(|one| one.name == name) else { return (None, 0.0) };
+    let Some(at) = type_of(problem, name, label(labels::NODE_POOL)) else { return (None, 0.0) };
     let (zone, capacity_type) = (label(labels::ZONE), label(labels::CAPACITY_TYPE));
     let offered = &mut problem.instance_types[at].offerings.iter();
     let own = offered.find(|one| one.zone == zone && one.capacity_type == capacity_type);

@@ -36,9 +36,20 @@ pub(crate) fn resources(
     class.eviction_memory = threshold(config, "memory.available");
     class.eviction_disk = threshold(config, "nodefs.available");
     class.instance_store_raid0 = config.raid0;
-    let machine = instance_types(&one, &class, &ResolveSettings::default()).pop()?;
+    let mut machine = instance_types(&one, &class, &ResolveSettings::default()).pop()?;
+    if let Some((name, count)) = config.labels.get(DEVICE).and_then(|text| device(text)) {
+        machine.capacity.set(name, count);
+    }
     let allocatable = machine.allocatable();
     Some((machine.capacity, allocatable))
+}
+
+/// Label of nodes that have a device plugin: the resource and its amount, as `example.com_fuse_4` for four `example.com/fuse`.
+const DEVICE: &str = "sandbox.dovetail.dev/device";
+
+fn device(text: &str) -> Option<(String, i64)> {
+    let (name, count) = text.rsplit_once('_')?;
+    Some((name.replacen('_', "/", 1), count.parse().ok().filter(|count| *count >= 0)?))
 }
 
 fn amounts(written: &BTreeMap<String, String>) -> Resources {

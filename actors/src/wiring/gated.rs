@@ -1,0 +1,42 @@
+//! Links of the actors that feature gates start.
+
+use actix::prelude::*;
+
+use super::TermParts;
+use crate::buffers::BuffersLinks;
+use crate::launcher::Launcher;
+use crate::overlays::OverlaysLinks;
+use crate::static_pools::StaticPoolsLinks;
+use crate::terminator::Terminator;
+
+impl TermParts<'_> {
+    pub(super) fn static_pools(&self, launcher: &Addr<Launcher>, terminator: &Addr<Terminator>) -> StaticPoolsLinks {
+        StaticPoolsLinks {
+            cluster: self.warm.cluster_watcher.clone().into(),
+            catalogue: self.warm.catalogue.clone().into(),
+            launcher: launcher.clone().into(),
+            terminator: terminator.clone().into(),
+            recorder: self.warm.recorder.clone().into(),
+            calls: self.calls("static_pools"),
+        }
+    }
+
+    pub(super) fn buffers(&self, launcher: &Addr<Launcher>) -> BuffersLinks {
+        BuffersLinks {
+            cluster: self.warm.cluster_watcher.clone().into(),
+            catalogue: self.warm.catalogue.clone().into(),
+            launcher: launcher.clone().into(),
+            recorder: self.warm.recorder.clone().into(),
+            calls: self.calls("buffers"),
+        }
+    }
+
+    pub(super) fn overlays(&self) -> OverlaysLinks {
+        OverlaysLinks {
+            cluster: self.warm.cluster_watcher.clone().into(),
+            catalogue: self.warm.catalogue.clone().into(),
+            recorder: self.warm.recorder.clone().into(),
+            calls: self.calls("overlays"),
+        }
+    }
+}
