@@ -1,6 +1,6 @@
 """PL-44: whether the reasons of pods left over are reasons: one a pod, naming a rule that this pod and this pool do have."""
 
-KINDS = ("noNodePool", "invalid", "unsupported", "packingFailed", "noPoolFits")
+KINDS = ("noNodePool", "expendable", "invalid", "unsupported", "packingFailed", "noPoolFits")
 
 # What a rule presupposes: of the pod's class, of the pool.
 PRESUPPOSED = {

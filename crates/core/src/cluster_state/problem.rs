@@ -140,6 +140,7 @@ impl Snapshot {
         let attached: Vec<_> =
             existing.iter().map(|node| self.attached(self.on_node(node, &expected).into_iter())).collect();
         problem.pods = self.with_volumes(to_pack, &attached.iter().flatten().cloned().collect());
+        self.mark_expendable(&mut problem.pods);
         self.spread_by_default(&input.default_spread, &mut problem.pods);
         if input.preferences == PreferencePolicy::Respect {
             self.relax(&mut problem.pods, input.now);

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::cluster_state::NominationTarget;
+use crate::expendable::ExpendableCutoff;
 use crate::explain::remedies::REMEDIES;
 use crate::pack::{PoolReason, Reason};
 
@@ -169,7 +170,11 @@ fn of_the_pod() -> Vec<Row> {
             remedy: reason.remedy().to_owned(),
         }
     });
-    vec![pod_row("no NodePool", &none.of_pod(&pod)), unsupported, invalid, failed]
+    let mut world = World::with_pool(|_| ());
+    world.state.set_expendable(ExpendableCutoff::from_priority(-10));
+    let filler = world.pending("filler", |pod| pod["spec"]["priority"] = json!(-11));
+    let expendable = pod_row("expendable", &world.of_pod(&filler));
+    vec![pod_row("no NodePool", &none.of_pod(&pod)), expendable, unsupported, invalid, failed]
 }
 
 /// A node of a pool, with one running pod unless it is to be empty, as one of its methods sees it.

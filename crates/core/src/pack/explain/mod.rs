@@ -40,13 +40,17 @@ pub(crate) struct LeftAtEnd<'p> {
 
 /// The reason of a class, by its least demanding alternative.
 pub(crate) fn reason(context: &Context<'_>, class: &Class, left: LeftAtEnd<'_>, topology: Option<&str>) -> Reason {
+    let example = class.example(context.problem);
+    if !example.expendable_below.is_unset() {
+        return Reason::Expendable { priority: example.priority, cutoff: example.expendable_below };
+    }
     if let Some(wrong) = &class.refused {
         match wrong.strip_suffix(NOT_SUPPORTED) {
             Some(rule) => return Reason::Unsupported { rule: rule.to_owned() },
             None => return Reason::Invalid { problem: wrong.clone() },
         }
     }
-    let waits = class.example(context.problem).existing_only;
+    let waits = example.existing_only;
     let why = |at| if waits { not_yet(context, at) } else { why_not(context, class, at, left, topology) };
     let pools = context.pools.ids().map(why);
     let mut pools: Vec<PoolReason> = pools.chain(context.problem.left_out.iter().map(left_out)).collect();

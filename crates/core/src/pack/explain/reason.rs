@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::expendable::ExpendableCutoff;
 use crate::pod::NOT_SUPPORTED;
 
 /// The reason why a pod is unschedulable.
@@ -20,6 +21,13 @@ pub enum Reason {
     Unsupported {
         /// The pod's rule, in the words of its reason and without its ending.
         rule: String,
+    },
+    /// Its priority is below the cutoff of pods that are worth a node: it waits for room that is left.
+    Expendable {
+        /// The pod's priority.
+        priority: i32,
+        /// The setting `EXPENDABLE_PODS_PRIORITY_CUTOFF`.
+        cutoff: ExpendableCutoff,
     },
     /// Packing itself fails where this pod takes part: it is left out, so that the others go on.
     PackingFailed {
@@ -134,6 +142,7 @@ impl Reason {
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::NoNodePool => "create a NodePool",
+            Self::Expendable { .. } => "give it a higher priority (priorityClassName), or lower the setting",
             Self::NoPoolFits { pools } => pools.first().map_or("", |pool| pool.rule.remedy()),
             Self::Invalid { .. } | Self::Unsupported { .. } | Self::PackingFailed { .. } => "",
         }
@@ -145,6 +154,12 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoNodePool => f.write_str("no NodePool exists"),
+            Self::Expendable { priority, cutoff } => write!(
+                f,
+                "no node is launched for it: its priority {priority} is below EXPENDABLE_PODS_PRIORITY_CUTOFF, {}; it runs where \
+                 room is left",
+                cutoff.text()
+            ),
             Self::Invalid { problem } => f.write_str(problem),
             Self::Unsupported { rule } => write!(f, "{rule}{NOT_SUPPORTED}"),
             Self::PackingFailed { error } => write!(f, "it is left out, as with it {error}"),
