@@ -6,6 +6,7 @@ KINDS = ("noNodePool", "expendable", "invalid", "unsupported", "packingFailed", 
 PRESUPPOSED = {
     "taints": lambda cls, pool: cls.tolerates(pool.taints),
     "limits": lambda cls, pool: pool.limits,
+    "maxCost": lambda cls, pool: pool.limits,
     "volumes": lambda cls, pool: cls.volumes,
     "minValues": lambda cls, pool: pool.min_values,
 }

@@ -130,6 +130,11 @@ fn by_others() -> Vec<Row> {
     let varied = json!([{"key": key, "operator": "In", "values": ["m5.large", "m5.xlarge", "c9.x"], "minValues": 3}]);
     vec![
         waits("limits", |pool| pool["spec"]["limits"] = json!({"cpu": "0"}), |_| ()),
+        waits(
+            "max cost",
+            |pool| pool["metadata"]["annotations"]["dovetail.dev/max-cost-per-hour"] = json!("0.05"),
+            |_| (),
+        ),
         waits("minValues", |pool| pool["spec"]["template"]["spec"]["requirements"] = varied, |_| ()),
         waits("topology", |_| (), |pod| pod["spec"]["affinity"] = affinity),
     ]
@@ -366,6 +371,7 @@ fn is_made(rule: Rule, rows: &[Row]) -> bool {
         | Rule::Offerings
         | Rule::Resources
         | Rule::Limits
+        | Rule::MaxCost
         | Rule::MinValues
         | Rule::Topology => rows.iter().any(|row| row.by == rule.name()),
     }
@@ -385,6 +391,7 @@ fn every_reason_is_made_and_stands_in_the_book() {
         Rule::Offerings,
         Rule::Resources,
         Rule::Limits,
+        Rule::MaxCost,
         Rule::MinValues,
         Rule::Topology,
         Rule::Together,

@@ -72,7 +72,7 @@ fn nearness(context: &Context<'_>, class: &Class, one: &PoolReason) -> u32 {
         Rule::Offerings => 6,
         Rule::Resources => 7,
         Rule::MinValues | Rule::Topology | Rule::Together => 8,
-        Rule::Limits => 9,
+        Rule::Limits | Rule::MaxCost => 9,
     }
 }
 
@@ -198,10 +198,11 @@ fn why_not(
     let before = trial.types.clone();
     let mut allowed = before.clone();
     limits[pool].retain_within(context.problem, &mut allowed);
-    if !trial.retain(Rule::Limits, allowed) {
+    let rule = if limits[pool].bind_by_dollars(context.problem, &before) { Rule::MaxCost } else { Rule::Limits };
+    if !trial.retain(rule, allowed) {
         let of = &context.problem.node_pools[view.index];
         let detail = limits[pool].describe(context.problem, &before, of);
-        return trial.end(Rule::Limits, detail);
+        return trial.end(rule, detail);
     }
     only_together(trial, topology)
 }

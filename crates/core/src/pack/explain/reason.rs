@@ -86,6 +86,8 @@ pub enum Rule {
     /// The pod, with the daemons, is larger than the instance types.
     Resources,
     Limits,
+    /// The dollars an hour that the pool's nodes may cost together.
+    MaxCost,
     /// The pool demands more distinct values than the instance types left offer.
     MinValues,
     /// Topology spread, pod affinity or pod anti-affinity.
@@ -110,6 +112,9 @@ impl Rule {
             Self::Offerings => "allow more instance types, zones or capacity types, or end the cause that is named",
             Self::Resources => "allow larger instance types in the NodePool, or request less",
             Self::Limits => "raise spec.limits of the NodePool",
+            Self::MaxCost => {
+                "raise the annotation dovetail.dev/max-cost-per-hour of the NodePool, or allow cheaper instance types"
+            }
             Self::MinValues => "lower minValues, or allow more instance types in the NodePool",
             Self::Topology => "loosen the pod's topology rules, or allow more zones",
             Self::Together => "loosen what the pod asks for, or allow more in the NodePool",
@@ -129,6 +134,7 @@ impl Rule {
             Self::Offerings => "offerings",
             Self::Resources => "resources",
             Self::Limits => "limits",
+            Self::MaxCost => "max cost",
             Self::MinValues => "minValues",
             Self::Topology => "topology",
             Self::Together => "all rules together",
@@ -137,6 +143,15 @@ impl Rule {
 }
 
 impl Reason {
+    /// Reasons of the pools, the nearest first; none where no pool is in the way.
+    #[must_use]
+    pub fn pools(&self) -> &[PoolReason] {
+        match self {
+            Self::NoPoolFits { pools } => pools,
+            _ => &[],
+        }
+    }
+
     /// A remedy for the pool that comes nearest, which is the first. Empty where the reason says it.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
