@@ -151,6 +151,9 @@ pub struct PlanArgs {
     /// Karpenter's feature gates that a plan of manifests knows: StaticCapacity=true plans the nodes of static pools, CapacityBuffer=true the room of CapacityBuffers
     #[arg(long, value_name = "NAME=BOOL,…", env = "FEATURE_GATES")]
     pub feature_gates: Option<String>,
+    /// Pods of manifests of a lower priority than this get no node
+    #[arg(long, value_name = "PRIORITY", allow_negative_numbers = true, env = "EXPENDABLE_PODS_PRIORITY_CUTOFF")]
+    pub expendable_pods_priority_cutoff: Option<i32>,
     /// Most that another type of a node may cost, in times the price of its cheapest type; 1.5, and 2 for GPUs, unless given
     #[arg(long, value_name = "TIMES", value_parser = times, env = "MAX_OPTION_PRICE")]
     pub max_option_price: Option<MaxOptionPrice>,

@@ -43,7 +43,8 @@ pub async fn read_state(
     settings: &Settings,
     missing: &mut Vec<Missing>,
 ) -> Result<ClusterState, Failure> {
-    let (client, state) = (connection.client.clone(), ClusterState::new());
+    let (client, mut state) = (connection.client.clone(), ClusterState::new());
+    state.set_expendable(settings.expendable);
     let mut reader = Reader { client, state, missing };
     reader
         .kind::<NodePool>(WatchedKind::NodePool, |state, one| {

@@ -13,6 +13,7 @@ use dovetail_cloud::resolve::{self, NodeClassView, SubnetView};
 use dovetail_cloud::shipped;
 use dovetail_cloud::user_data::{self, ClusterFacts};
 use dovetail_core::cluster_state::{ClusterState, PlanningInput, SkippedPool, Snapshot};
+use dovetail_core::expendable::ExpendableCutoff;
 use dovetail_core::{InstanceType, Problem};
 use dovetail_core::{disruption, pack, validity};
 use dovetail_input::manifests::read_manifests;
@@ -58,6 +59,7 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     unplanned::scale(&mut manifests);
     let mut input = PlanningInput::default();
     let mut state = ClusterState::new();
+    state.set_expendable(args.expendable_pods_priority_cutoff.map(ExpendableCutoff::from_priority).unwrap_or_default());
     apply_pools(&mut state, &mut input, &manifests, &catalogue, picture.is_some(), &mut warnings)?;
     for overlay in overlays {
         state.apply_overlay(overlay);

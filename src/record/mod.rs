@@ -38,7 +38,7 @@ const PAGE: u32 = 500;
 /// Looks in a row that may fail before the record ends.
 const MOST_FAILURES: u32 = 20;
 /// Settings that a replay takes over, and none that names a place.
-const SETTINGS: [&str; 10] = [
+const SETTINGS: [&str; 11] = [
     "BATCH_IDLE_DURATION",
     "BATCH_MAX_DURATION",
     "PREFERENCE_POLICY",
@@ -46,6 +46,7 @@ const SETTINGS: [&str; 10] = [
     "PACKING_POLICY",
     "PRICE_PER_NODE",
     "MAX_OPTION_PRICE",
+    "EXPENDABLE_PODS_PRIORITY_CUTOFF",
     "CONSOLIDATION_LEAST_AGE",
     "CONSOLIDATION_LEAST_SAVING",
     "CONSOLIDATION_REST",

@@ -434,6 +434,27 @@ fn the_most_urgent_have_the_nodes_that_a_limit_leaves() {
 }
 
 #[test]
+fn pods_below_the_priority_cutoff_get_no_node() {
+    let class = |name: &str, value: i32| {
+        format!(
+            "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\nvalue: {value}\n"
+        )
+    };
+    let named = |name: &str| workload("Deployment", name, 2, &format!("priorityClassName: {name}, {}", cpu("1500m")));
+    let all = [pool_of("m5.large"), class("below", -11), class("at", -10), named("below"), named("at")].concat();
+    let path = write("expendable.yaml", &all);
+    let args = ["plan", "--json", "-f", &path, "--expendable-pods-priority-cutoff", "-10"];
+    let with = json(&dovetail(&args), 1);
+    assert_eq!(with["nodeClaims"].as_array().unwrap().len(), 2);
+    let left: Vec<&Value> = with["reasons"].as_array().unwrap().iter().collect();
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0]["reason"], serde_json::json!({"kind": "expendable", "priority": -11, "cutoff": -10}));
+    assert_eq!(left[0]["podNames"].as_array().unwrap().len(), 2);
+    let without = json(&dovetail(&args[..4]), 0);
+    assert_eq!(without["nodeClaims"].as_array().unwrap().len(), 4);
+}
+
+#[test]
 fn pods_that_nobody_is_to_schedule_yet_get_no_node() {
     let gated = format!("schedulingGates: [{{name: example.com/quota}}], {}", cpu("1500m"));
     let held = workload("Job", "held", 2, &format!("restartPolicy: Never, {}", cpu("1500m")))

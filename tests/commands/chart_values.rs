@@ -234,6 +234,7 @@ fn chart_schema_and_settings_accept_the_same_values() {
         ("maxOptionPrice", "MAX_OPTION_PRICE", ["1", "1.5", "10", "0.5", "-2", "1,5"]),
         ("interruption", "INTERRUPTION", ["replace", "evict", "replace", "drain", "Evict", "none"]),
         ("minValuesPolicy", "MIN_VALUES_POLICY", ["Strict", "BestEffort", "Strict", "strict", "Best", "no"]),
+        ("expendablePodsPriorityCutoff", "EXPENDABLE_PODS_PRIORITY_CUTOFF", ["-10", "0", "1000", "low", "-1.5", "--1"]),
         ("maxCostPerHour", "MAX_COST_PER_HOUR", ["12.50", "3", "0.5", "-1", "$3", "1,5"]),
         ("maxFutileLaunches", "MAX_FUTILE_LAUNCHES", ["1", "10", "never", "0", "-3", "1.5"]),
         ("maxFutileCost", "MAX_FUTILE_COST", ["12.50", "never", "0.5", "-1", "$3", "1,5"]),

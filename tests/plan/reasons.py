@@ -1,11 +1,12 @@
 """PL-44: whether the reasons of pods left over are reasons: one a pod, naming a rule that this pod and this pool do have."""
 
-KINDS = ("noNodePool", "invalid", "unsupported", "packingFailed", "noPoolFits")
+KINDS = ("noNodePool", "expendable", "invalid", "unsupported", "packingFailed", "noPoolFits")
 
 # What a rule presupposes: of the pod's class, of the pool.
 PRESUPPOSED = {
     "taints": lambda cls, pool: cls.tolerates(pool.taints),
     "limits": lambda cls, pool: pool.limits,
+    "maxCost": lambda cls, pool: pool.limits,
     "volumes": lambda cls, pool: cls.volumes,
     "minValues": lambda cls, pool: pool.min_values,
 }

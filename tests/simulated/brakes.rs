@@ -213,3 +213,26 @@ fn a_trial_that_finds_nothing_makes_way_for_the_next_at_once() {
     assert!(refused.len() > 1 && launched.len() == 1, "{refused:?} {launched:?}");
     assert!(refused[0] < launched[0] && launched[0] < 1210.0, "{refused:?} {launched:?}");
 }
+
+/// A pool's own ceiling, over a change of leader; another pool, whose ceiling is no number, is said to be and gets nothing.
+#[test]
+fn pool_costs_no_more_than_its_own_ceiling() {
+    let annotate = |pool: &str, dollars: &str| {
+        let named =
+            format!("metadata: {{name: {pool}, annotations: {{dovetail.dev/max-cost-per-hour: '{dollars}'}}}}\n");
+        named + "spec:\n  disruption:"
+    };
+    let all = manifests(PODS).replace("metadata: {name: default}\nspec:\n  disruption:", &annotate("default", "0.5"));
+    let (_, rest) = all.split_once("---\n").unwrap();
+    let (pool, _) = rest.split_once("---\n").unwrap();
+    let typo = pool.replace(&annotate("default", "0.5"), &annotate("typo", "$5"));
+    let scenario = "replicas: 2\nsteps:\n  - {at: 9s, kill: {replica: leader, for: 40s}}\nuntil: 12m\n";
+    let played = play_over("ceiling-pool", &format!("{all}---\n{typo}"), scenario);
+    played.violates_nothing();
+    let cost = played.report["costPerHour"].as_f64().unwrap();
+    assert!((0.35..=0.5).contains(&cost), "{cost}");
+    assert!(played.events_of("MaxCostReached") > 0 && played.events_of("InvalidAnnotation") > 0);
+    let pending = played.report["pods"]["pending"].to_string();
+    assert!(pending.contains("its nodes may cost $0.5000 an hour together"), "{pending}");
+    assert!(played.removed().is_empty(), "{:?}", played.removed());
+}

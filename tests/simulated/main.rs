@@ -26,6 +26,7 @@ mod disruption;
 #[path = "ends/drift.rs"]
 mod drift;
 mod ec2_says_no;
+mod expendable;
 mod fields;
 mod incidents;
 #[path = "ends/interruption.rs"]

@@ -68,6 +68,7 @@ impl ClusterWatcher {
         let now = env.now();
         let mut state = ClusterState::new().for_provider(env.settings.provider);
         state.allow_rollouts(env.settings.moves_rollout);
+        state.set_expendable(env.settings.expendable);
         Self {
             env,
             client,

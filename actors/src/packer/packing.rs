@@ -48,7 +48,9 @@ pub async fn pack(solver: Arc<dyn Solver>, problem: Arc<Problem>, options: Optio
 /// True if the last packing left over all of the pods: nothing else remains for them, and offerings that EC2 has refused again
 /// and again are worth another call.
 pub fn are_left_over(to_pack: &[&Arc<PodEntry>], left_over: &BTreeSet<String>) -> bool {
-    to_pack.iter().all(|entry| left_over.contains(&entry.pod.uid))
+    // Nothing is bought for those that are expendable, now or later.
+    let mut counting = to_pack.iter().filter(|entry| !entry.expendable).peekable();
+    counting.peek().is_some() && counting.all(|entry| left_over.contains(&entry.pod.uid))
 }
 
 /// Classes of pods that are left out for now, each by an example, and how packing fails with it.

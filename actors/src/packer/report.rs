@@ -7,7 +7,7 @@ use actix::prelude::*;
 use dovetail_core::Pod;
 use dovetail_core::cluster_state::Planning;
 use dovetail_core::explain;
-use dovetail_core::pack::{Options, Packing};
+use dovetail_core::pack::{Options, Packing, Reason, Rule};
 use dovetail_core::{Policy, Problem};
 use kube::ResourceExt;
 
@@ -208,12 +208,28 @@ impl Packer {
             left_over.insert(pod.uid.clone(), error);
         }
         self.left_over = left_over;
+        self.tell_dollars_spent(planning, packing);
         // One line a cause, however many pods have it.
         for (error, all) in alike {
             if self.repeats.are_reported([format!("unschedulable: {error}")], self.env.now()) {
                 let (pods, names) = (all.len(), Names::first(NAMES_LISTED, all));
                 self.env.emit_in(LogEvent::Unschedulable { pods, names, error }, request.trace);
             }
+        }
+    }
+
+    /// Tells a pool that pods wait as its nodes may cost no more.
+    fn tell_dollars_spent(&self, planning: &Planning, packing: &Packing) {
+        let mut pods: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+        let reasons = packing.unscheduled.iter().map(|(_, reason)| reason.as_ref());
+        for one in reasons.flat_map(Reason::pools).filter(|one| one.rule == Rule::MaxCost) {
+            pods.entry(&one.pool).or_insert((0, &one.detail)).0 += 1;
+        }
+        for pool in &planning.pools {
+            let Some((count, detail)) = pods.get(pool.name_any().as_str()) else { continue };
+            let message = format!("{count} pod(s) wait for a node of NodePool {}: {detail}", pool.name_any());
+            let event = Record::warning(object::pool(pool), "MaxCostReached", message);
+            self.env.post(&self.links.recorder, event.quiet_for(FAILURE_REPEAT_INTERVAL));
         }
     }
 

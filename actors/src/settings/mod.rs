@@ -18,6 +18,7 @@ use std::time::Duration;
 use dovetail_api::names::provider::Provider;
 use dovetail_core::adoption::AdoptAs;
 use dovetail_core::daemons::DaemonShare;
+use dovetail_core::expendable::ExpendableCutoff;
 use dovetail_core::launch_limits::{Ceilings, FutileBound};
 use dovetail_core::lease::LeaseSettings;
 use dovetail_core::{MaxOptionPrice, MinValuesPolicy, Policy, PreferencePolicy};
@@ -88,6 +89,8 @@ pub struct Settings {
     pub packing_comparison: Option<Duration>,
     /// `DAEMONSET_MAX_OVERHEAD_PERCENT`.
     pub daemon_share: DaemonShare,
+    /// `EXPENDABLE_PODS_PRIORITY_CUTOFF`; unset unless given.
+    pub expendable: ExpendableCutoff,
     /// `PRICE_PER_NODE`, in dollars an hour.
     pub price_per_node: f64,
     /// `MAX_PRICE_RISE`, in parts of the first plan's price; infinite for no bound.
@@ -203,6 +206,7 @@ impl Default for Settings {
             policy: Policy::Cost,
             packing_comparison: Some(Duration::from_secs(60)),
             daemon_share: DaemonShare::default(),
+            expendable: ExpendableCutoff::default(),
             price_per_node: dovetail_core::pack::Options::default().price_per_node,
             spot_price_refresh: Some(Duration::from_secs(3600)),
             initialization_timeout: Some(dovetail_core::lifecycle::liveness::INITIALIZATION),

@@ -11,6 +11,7 @@ use dovetail_api::v1::parse_go_duration;
 use dovetail_cloud::ec2::{AccountLimits, NoLimits};
 use dovetail_core::adoption::{self, AdoptAs};
 use dovetail_core::daemons::DaemonShare;
+use dovetail_core::expendable::ExpendableCutoff;
 use dovetail_core::{MaxOptionPrice, MinValuesPolicy, Policy, PreferencePolicy};
 use serde::Serialize;
 
@@ -21,6 +22,11 @@ pub type ValueRefusal = (String, String);
 
 pub fn refuse<T>(problem: &str, allowed: &str) -> Result<T, ValueRefusal> {
     Err((problem.into(), allowed.into()))
+}
+
+/// A priority below which pods are expendable.
+pub fn cutoff(text: &str) -> Result<ExpendableCutoff, ValueRefusal> {
+    number(text, "a pod's priority: an integer, such as -10").map(ExpendableCutoff::from_priority)
 }
 
 /// A Go duration above zero.

@@ -5,8 +5,8 @@ use super::Settings;
 use super::commitments::read_commitments;
 use super::disruption::{factor, part, rebalance, time_from_zero};
 use super::parse::{
-    ValueRefusal, above_zero, address, adopt_as, boolean, ca_bundle, delay, duration, ec2_limits, filled, from_zero,
-    gates, https_url, interruptions, kubernetes_version, log_format, min_values, minute_at_least,
+    ValueRefusal, above_zero, address, adopt_as, boolean, ca_bundle, cutoff, delay, duration, ec2_limits, filled,
+    from_zero, gates, https_url, interruptions, kubernetes_version, log_format, min_values, minute_at_least,
     minute_at_least_or_never, number, object_name, one_of, outputs, percent, policy, port_or_none, preferences,
     provider, queue, queue_region, share, tenth_at_least, times, token, url, whole_seconds,
 };
@@ -170,6 +170,8 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.batch_most = at_least_one(text)? as usize)),
     row(Packing, "DAEMONSET_MAX_OVERHEAD_PERCENT", "PERCENT", "80", "The share of a node, of each resource, that DaemonSets take at most in a plan, from 1 to 100. They count by priority. A DaemonSet that would go beyond the share on most of the instance types that it runs on does not count there, and gets the event DaemonSetNotCounted",
         |own, text| Ok(own.daemon_share = percent(text)?)),
+    row(Packing, "EXPENDABLE_PODS_PRIORITY_CUTOFF", "PRIORITY", "", "Pods of a lower priority than this get no node: they run where room is left, a node that has no other pods counts as empty, and no places are made for them. Cluster Autoscaler's value is -10. Without it, every pod counts",
+        |own, text| Ok(own.expendable = cutoff(text)?)),
     row(Packing, "MAX_COST_PER_HOUR", "DOLLARS", "", "A ceiling on what all instances cost per hour; without it, no ceiling",
         |own, text| Ok(own.ceilings.cost = Some(above_zero(text, "$ an hour above zero, such as 12.50")?))),
     row(Packing, "MAX_FUTILE_COST", "DOLLARS", "100", "The most that launches of one NodePool that came to nothing within an hour may cost together, in $ per hour; above it one launch at a time is tried. All NodePools together: three times as much. never: no such bound",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::labels::{CAPACITY_RESERVATION_ID, CAPACITY_TYPE, ZONE};
-use crate::requirements::{NodeSelectorRequirement, Operator};
+use crate::requirements::{NodeSelectorRequirement, Operator, Requirements};
 use crate::resources::{MEMORY, Resources};
 
 /// An instance type, as resolved for a node class or read from a workload file.
@@ -112,6 +112,15 @@ impl Offering {
 }
 
 impl InstanceType {
+    /// The highest price, in dollars an hour, in the zones and capacity types that are allowed; 0 if there is no such offering.
+    /// One that is sold out now counts too, as it may be there at the launch.
+    #[must_use]
+    pub fn dearest_price(&self, wanted: &Requirements) -> f64 {
+        let allows = |key: &str, value: &str| wanted.get(key).is_none_or(|one| one.has(value));
+        let allowed = |one: &&Offering| allows(ZONE, &one.zone) && allows(CAPACITY_TYPE, &one.capacity_type);
+        self.offerings.iter().filter(allowed).map(|one| one.price).fold(0.0, f64::max)
+    }
+
     /// True if it has GPUs or other accelerators that pods can request.
     #[must_use]
     pub fn has_devices(&self) -> bool {

@@ -25,6 +25,7 @@ pub mod collection;
 pub mod commitments;
 pub mod daemons;
 pub mod disruption;
+pub mod expendable;
 pub mod explain;
 pub mod faults;
 pub mod images;

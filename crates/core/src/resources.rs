@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use dovetail_api::names::annotations;
 use serde::de::{DeserializeSeed, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -20,6 +21,17 @@ pub const PODS: &str = "pods";
 pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 /// Number of nodes, in a NodePool's limits only.
 pub const NODES: &str = "nodes";
+
+/// Dollars an hour in millionths, in a NodePool's limits only: the annotation of that name.
+pub const DOLLARS: &str = annotations::MAX_COST_PER_HOUR;
+/// Units of [`DOLLARS`] in a dollar.
+const UNITS_OF_A_DOLLAR: i64 = 1_000_000;
+
+/// A price in units of [`DOLLARS`]; 0 for one that is not known.
+#[must_use]
+pub fn amount_of_dollars(price: f64) -> i64 {
+    (price * UNITS_OF_A_DOLLAR as f64).round() as i64
+}
 
 /// The resources that nearly everything names, in order of name.
 const COMMON: [&str; 4] = [CPU, EPHEMERAL_STORAGE, MEMORY, PODS];
@@ -86,6 +98,13 @@ impl Resources {
                 self.others.insert(name.into(), amount);
             }
         }
+    }
+
+    /// The amount of [`DOLLARS`] alone, if there is one.
+    #[must_use]
+    pub fn of_dollars(&self) -> Self {
+        let dollars = self.find(DOLLARS);
+        dollars.map(|amount| (DOLLARS.to_owned(), amount)).into_iter().collect()
     }
 
     pub fn remove(&mut self, name: &str) {
@@ -199,7 +218,12 @@ impl fmt::Display for Resources {
 /// # Errors
 /// [`QuantityError`] for text that is no quantity, or below zero.
 pub fn parse_amount(name: &str, text: &str) -> Result<i64, QuantityError> {
-    quantity::parse(text, if name == CPU { 1000 } else { 1 })
+    let units = match name {
+        CPU => 1000,
+        DOLLARS => UNITS_OF_A_DOLLAR,
+        _ => 1,
+    };
+    quantity::parse(text, units)
 }
 
 /// One amount in Kubernetes' canonical form: `250m`, `1536Mi`, `58`.
@@ -207,6 +231,7 @@ pub fn parse_amount(name: &str, text: &str) -> Result<i64, QuantityError> {
 pub fn format_amount(name: &str, amount: i64) -> String {
     match name {
         CPU => quantity::format_milli(amount),
+        DOLLARS => format!("{:.4}", amount as f64 / UNITS_OF_A_DOLLAR as f64),
         MEMORY | EPHEMERAL_STORAGE => quantity::format_binary(amount),
         other if other.starts_with("hugepages-") => quantity::format_binary(amount),
         _ => quantity::format_decimal(amount),

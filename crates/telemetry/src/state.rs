@@ -5,6 +5,7 @@ mod commitments;
 pub mod cost;
 pub(crate) mod held;
 mod nodes;
+mod scheduler;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -127,7 +128,7 @@ impl Latest {
         held::buffers(page, &actors["buffers"]);
         eligible(page, &view.snapshot);
         drifted(page, &view.snapshot);
-        scheduler(page, &view, &actors);
+        scheduler::write(page, &view, &actors);
     }
 }
 
@@ -359,16 +360,6 @@ fn phase(pod: &PodEntry) -> &'static str {
         (false, true, _) => "Running",
         (false, false, _) => "Pending",
     }
-}
-
-fn scheduler(page: &mut MetricsPage, view: &ReplicaView, actors: &Value) {
-    let waiting = view.snapshot.pending(view.now).len();
-    page.gauge("karpenter_scheduler_queue_depth", "Pods that wait for a place");
-    let own = [("controller", "provisioner"), ("scheduling_id", "")];
-    page.sample("karpenter_scheduler_queue_depth", &own, waiting as f64);
-    let left_over = actors["packer"]["leftOver"].as_object().map_or(0, |all| all.len());
-    page.gauge("karpenter_scheduler_unschedulable_pods_count", "Pods that fit nowhere");
-    page.sample("karpenter_scheduler_unschedulable_pods_count", &[("controller", "provisioner")], left_over as f64);
 }
 
 /// True if a replica leads.

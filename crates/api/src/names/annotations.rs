@@ -108,6 +108,8 @@ pub const MOVE_ROLLOUT: &str = "rollout";
 pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 /// NodePool: `cost` or `fewest-nodes`.
 pub const PACKING_POLICY: &str = "dovetail.dev/packing-policy";
+/// NodePool: dollars an hour that its nodes may cost together, at the prices that are known.
+pub const MAX_COST_PER_HOUR: &str = "dovetail.dev/max-cost-per-hour";
 /// An operator's release of the collection brake.
 pub const ALLOW_COLLECTION: &str = "dovetail.dev/allow-collection";
 /// NodePool: with `observe` Dovetail disrupts none of its nodes, and reports what it would have done.

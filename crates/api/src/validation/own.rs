@@ -6,19 +6,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::Wrong;
 use crate::names::OWN_DOMAIN;
 use crate::names::annotations::{
-    ADOPTED, ADOPTED_AS, CONVERTED_FROM, DISRUPTION, ENDED_FIRST, OBSERVED_ALLOCATABLE, PACKING_POLICY, REPAIR_PACE,
-    TTL_SECONDS_AFTER_EMPTY, UNUSED_LAUNCHES,
+    ADOPTED, ADOPTED_AS, CONVERTED_FROM, DISRUPTION, ENDED_FIRST, MAX_COST_PER_HOUR, OBSERVED_ALLOCATABLE,
+    PACKING_POLICY, REPAIR_PACE, TTL_SECONDS_AFTER_EMPTY, UNUSED_LAUNCHES,
 };
 use crate::schema::is_near;
 use crate::v1::{EC2NodeClass, NodePool};
 
 /// Those of a NodePool.
-const OF_POOL: [&str; 9] = [
+const OF_POOL: [&str; 10] = [
     ADOPTED,
     ADOPTED_AS,
     CONVERTED_FROM,
     DISRUPTION,
     ENDED_FIRST,
+    MAX_COST_PER_HOUR,
     PACKING_POLICY,
     REPAIR_PACE,
     TTL_SECONDS_AFTER_EMPTY,
@@ -86,8 +87,29 @@ fn in_pool(key: &str, value: &str) -> Option<Wrong> {
         TTL_SECONDS_AFTER_EMPTY if value.parse::<u32>().is_err() => {
             Some(Wrong::new(format!("{value:?} is no number of seconds"), "an integer, 0 or more"))
         }
+        MAX_COST_PER_HOUR if dollars_an_hour(value).is_none() => {
+            Some(Wrong::new(format!("{value:?} is no amount of dollars"), "$ an hour above zero, such as 12.50"))
+        }
         _ => unknown(key, &OF_POOL),
     }
+}
+
+/// Largest ceiling of a pool, dollars an hour: beyond it sums are not exact.
+const MOST_DOLLARS: f64 = 1e9;
+
+/// An amount of dollars an hour above zero; `None` for any other text.
+fn dollars_an_hour(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|dollars| *dollars > 0.0 && *dollars <= MOST_DOLLARS)
+}
+
+/// The ceiling of a pool's cost, in dollars an hour, that its annotation says; an error, with the annotation's text, if it
+/// cannot be read.
+///
+/// # Errors
+/// The text that is no amount of dollars.
+pub fn max_cost_of_pool(pool: &NodePool) -> Result<Option<f64>, String> {
+    let written = pool.metadata.annotations.as_ref().and_then(|own| own.get(MAX_COST_PER_HOUR));
+    written.map(|text| dollars_an_hour(text).ok_or_else(|| text.clone())).transpose()
 }
 
 fn unknown(key: &str, known: &[&str]) -> Option<Wrong> {
@@ -122,6 +144,9 @@ mod tests {
             ("dovetail.dev/packing_policy", "cost"),
             ("dovetail.dev/disruption", "obsrve"),
             ("dovetail.dev/ttl-seconds-after-empty", "30s"),
+            ("dovetail.dev/max-cost-per-hour", "$5"),
+            ("dovetail.dev/max-cost-per-hour", "0"),
+            ("dovetail.dev/max-cost-per-hour", "NaN"),
             ("dovetail.dev/allow-collection", "true"),
             ("dovetial.dev/packing-policy", "cost"),
             ("dovetail.io/disruption", "observe"),
@@ -136,6 +161,7 @@ mod tests {
             ("dovetail.dev/packing-policy", "cost"),
             ("dovetail.dev/disruption", "observe"),
             ("dovetail.dev/ttl-seconds-after-empty", "30"),
+            ("dovetail.dev/max-cost-per-hour", "12.50"),
             ("dovetail.dev/converted-from", "karpenter.sh/v1alpha5/Provisioner/default"),
             ("example.com/packing-policy", "any"),
             ("dovetails.de/wood", "oak"),

@@ -67,6 +67,7 @@ pub use launches::unused::{NotUsed, NotUsedReason, read_launched_for};
 pub use objects::workload::{moved_as, workload_of};
 pub use unwell::{PolicySet, RepairAction, RepairPolicy, UnhealthyCondition};
 
+use crate::expendable::ExpendableCutoff;
 use crate::launch_limits::UnusedLaunches;
 use crate::overlays::OverlayBook;
 use apply::{each, namespaced};
@@ -205,6 +206,8 @@ pub struct Snapshot {
     pub overlays: OverlayBook,
     /// True if Deployments that ask for it may be restarted.
     pub rollouts: bool,
+    /// The setting `EXPENDABLE_PODS_PRIORITY_CUTOFF`.
+    pub expendable: ExpendableCutoff,
     /// Pods, by uid, that a restart of their Deployment moves: they need no place any more.
     pub rolling: Arc<BTreeSet<String>>,
 }
@@ -269,6 +272,11 @@ impl ClusterState {
     pub fn for_provider(mut self, provider: Provider) -> Self {
         self.now.provider = provider;
         self
+    }
+
+    /// Pods that come to be known from now on are expendable below this cutoff.
+    pub fn set_expendable(&mut self, cutoff: ExpendableCutoff) {
+        self.now.expendable = cutoff;
     }
 
     /// The cluster as it is known now.

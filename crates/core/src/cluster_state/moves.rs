@@ -1,6 +1,6 @@
 //! Times at which pods came to a node or went from it. Every replica keeps these by its own watch, so that one that takes
 //! over
-//! need not start to count anew. DaemonSets' pods and mirror pods do not count: they come and go with the node.
+//! need not start to count anew. DaemonSets' pods, mirror pods and expendable pods do not count: they keep no node.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl ClusterState {
     /// Notes the move that a change of a pod means for its node. While pods are listed for the first time nothing has moved.
     pub(super) fn note_move(&mut self, before: Option<&PodEntry>, after: &PodEntry) {
         let first = before.is_none() && !self.listed.contains(&WatchedKind::Pod);
-        if first || after.belongs_to_node() || after.node_name.is_empty() {
+        if first || after.keeps_no_node() || after.node_name.is_empty() {
             return;
         }
         let was = |what: fn(&PodEntry) -> bool| before.is_some_and(what);
@@ -51,7 +51,7 @@ impl ClusterState {
 
     /// Notes the move that the disappearance of a pod means for its node.
     pub(super) fn note_end(&mut self, pod: &PodEntry) {
-        if pod.takes_room() && !pod.belongs_to_node() {
+        if pod.takes_room() && !pod.keeps_no_node() {
             *self.moved.entry(pod.node_name.clone()).or_default() |= !pod.deleting;
         }
     }

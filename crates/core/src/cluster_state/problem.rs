@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dovetail_api::convert;
+use dovetail_api::names::annotations::MAX_COST_PER_HOUR;
 use dovetail_api::names::{annotations, conditions, labels};
 use dovetail_api::v1::{NodePool, condition, condition_status, is_true};
+use dovetail_api::validation::own::max_cost_of_pool;
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Serialize;
 
-use super::launches::room::usage;
+use super::launches::room::{limits_of, usage, with_cost};
 use super::objects::daemon::ComingDaemons;
 use super::objects::load::with_itself;
 use super::storage::any_attaches;
@@ -19,7 +21,7 @@ use crate::commitments::Commitments;
 use crate::daemons::DaemonShare;
 use crate::instance_type::{InstanceType, subtract_reserved};
 use crate::labels::CAPACITY_RESERVATION_ID;
-use crate::lifecycle::claim::{from_quantities, packing_requirement};
+use crate::lifecycle::claim::packing_requirement;
 use crate::pod::Pod;
 use crate::problem::{ExistingNode, MinValuesPolicy, Namespace, Policy, Pool, PreferencePolicy, Problem, UnusablePool};
 use crate::resources::{PODS, Resources};
@@ -140,6 +142,7 @@ impl Snapshot {
         let attached: Vec<_> =
             existing.iter().map(|node| self.attached(self.on_node(node, &expected).into_iter())).collect();
         problem.pods = self.with_volumes(to_pack, &attached.iter().flatten().cloned().collect());
+        self.mark_expendable(&mut problem.pods);
         self.spread_by_default(&input.default_spread, &mut problem.pods);
         if input.preferences == PreferencePolicy::Respect {
             self.relax(&mut problem.pods, input.now);
@@ -198,13 +201,10 @@ impl Snapshot {
                         problem.instance_types.extend(self.as_observed(class, types, input.now.wall));
                         (first..problem.instance_types.len()).collect()
                     });
-                    problem.node_pools.push(as_pool(
-                        name,
-                        pool,
-                        usage(joined.iter().filter(|node| node.pool == *name), types),
-                        indices.clone(),
-                        input.policy,
-                    ));
+                    let own = || joined.iter().filter(|node| node.pool == *name);
+                    let limits = limits_of(pool);
+                    let used = with_cost(usage(own(), types), &limits, own(), types);
+                    problem.node_pools.push(as_pool(name, pool, (limits, used), indices.clone(), input.policy));
                     pools.push(pool.clone());
                     continue;
                 }
@@ -324,6 +324,11 @@ fn unusable(pool: &NodePool, of_static: bool) -> Option<String> {
     if !mistakes.is_empty() {
         return Some(format!("{NOT_VALID}{}", validity::sentence(&mistakes)));
     }
+    if let Err(text) = max_cost_of_pool(pool) {
+        return Some(format!(
+            "its annotation {MAX_COST_PER_HOUR} says {text:?}: nothing is launched before it is clear"
+        ));
+    }
     let known = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     match condition(known, conditions::VALIDATION_SUCCEEDED) {
         Some(valid) if valid.status == conditions::FALSE && valid.observed_generation == pool.metadata.generation => {
@@ -353,7 +358,13 @@ pub(crate) fn is_unsettled(pool: &NodePool) -> bool {
     pool.metadata.deletion_timestamp.is_none() && known.is_none_or(|status| status == conditions::UNKNOWN)
 }
 
-fn as_pool(name: &str, pool: &NodePool, usage: Resources, instance_types: Vec<usize>, policy: Policy) -> Pool {
+fn as_pool(
+    name: &str,
+    pool: &NodePool,
+    (limits, usage): (Resources, Resources),
+    instance_types: Vec<usize>,
+    policy: Policy,
+) -> Pool {
     let template = &pool.spec.template;
     let class = &template.spec.node_class_ref;
     let mut own_labels = template.metadata.labels.clone();
@@ -371,7 +382,7 @@ fn as_pool(name: &str, pool: &NodePool, usage: Resources, instance_types: Vec<us
         requirements: template.spec.requirements.iter().map(packing_requirement).collect(),
         taints: template.spec.taints.clone(),
         startup_taints: template.spec.startup_taints.clone(),
-        limits: pool.spec.limits.as_ref().map(from_quantities).unwrap_or_default(),
+        limits,
         usage,
         min_nodes: 0,
         policy: written.and_then(|name| Policy::named(name)).unwrap_or(unwritten),

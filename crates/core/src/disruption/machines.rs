@@ -107,7 +107,15 @@ fn expected(snapshot: &Snapshot, now: Moment) -> FxHashSet<(bool, &str)> {
         NominationTarget::Node(name) => (true, name.as_str()),
         NominationTarget::Claim(name) => (false, name.as_str()),
     });
-    keys.collect()
+    keys.chain(made_room_at(snapshot).map(|node| (true, node))).collect()
+}
+
+/// Nodes at which kube-scheduler makes room for a pod that waits, where pods are expendable: an expendable pod that goes for it
+/// would leave the node empty before it comes.
+fn made_room_at(snapshot: &Snapshot) -> impl Iterator<Item = &str> {
+    let pods = snapshot.pods.values().filter(|_| !snapshot.expendable.is_unset());
+    let waiting = pods.filter(|entry| entry.node_name.is_empty() && entry.is_active() && !entry.expendable);
+    waiting.filter_map(|entry| entry.nominated.as_deref())
 }
 
 /// A sorted table read once from its beginning to its end, by keys that only grow.

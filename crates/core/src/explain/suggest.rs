@@ -14,7 +14,7 @@ use crate::pack::{PoolReason, Reason, Rule};
 use crate::pod::Pod;
 use crate::problem::{Pool, Problem};
 use crate::requirements::Operator;
-use crate::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, NODES};
+use crate::resources::{CPU, DOLLARS, EPHEMERAL_STORAGE, MEMORY, NODES};
 
 /// Most changes of one suggestion.
 const MOST_CHANGES: usize = 3;
@@ -157,7 +157,7 @@ impl<'a> Trial<'a> {
             return vec![];
         };
         match own.rule {
-            Rule::Pool => vec![],
+            Rule::Pool | Rule::MaxCost => vec![],
             Rule::Taints => tolerations(pod, pool),
             Rule::UndefinedLabel | Rule::Requirements | Rule::InstanceTypes => {
                 [selected(pod), opened(pod, pool)].concat()
@@ -211,7 +211,8 @@ impl<'a> Trial<'a> {
             count += 1;
         }
         needed.set(NODES, pool.usage.get(NODES).saturating_add(count));
-        let short = pool.limits.iter().filter(|(name, limit)| count > 0 && needed.get(name) > *limit);
+        let limits = pool.limits.iter().filter(|(name, _)| *name != DOLLARS);
+        let short = limits.filter(|(name, limit)| count > 0 && needed.get(name) > *limit);
         let raise = |(name, _): (&str, i64)| {
             let to = rounded_up(name, needed.get(name));
             Change::RaiseLimit { pool: pool.name.clone(), resource: name.to_owned(), to }

@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::{Affinity, Taint, Toleration, TopologySpreadCons
 pub(crate) use rules::{covers, is_soft};
 use serde::{Deserialize, Serialize};
 
+use crate::expendable::ExpendableCutoff;
 use crate::labels;
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::Resources;
@@ -91,6 +92,9 @@ pub struct Pod {
     /// True while another pod like it tries a new node: until then it may be on existing nodes only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub existing_only: bool,
+    /// The cutoff that its priority is below: it gets no place, and waits for room that is left. Unset for all others.
+    #[serde(default, skip_serializing_if = "ExpendableCutoff::is_unset")]
+    pub expendable_below: ExpendableCutoff,
 }
 
 impl Pod {

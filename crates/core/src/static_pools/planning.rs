@@ -36,8 +36,8 @@ pub fn plan_replicas(snapshot: &Snapshot, input: &PlanningInput, wanted: &BTreeM
         let pods = (0..*number).map(|nth| replica_pod(name, nth, zones.next_zone().as_deref())).collect::<Vec<_>>();
         problem.pods.extend(pods);
     }
-    // Its limit is kept by the count, which knows of claims that go.
-    problem.node_pools.iter_mut().for_each(|pool| pool.limits = Default::default());
+    // Its limit is kept by the count, which knows of claims that go; its ceiling of dollars is not.
+    problem.node_pools.iter_mut().for_each(|pool| pool.limits = pool.limits.of_dollars());
     (planning.problem, planning.existing) = (Arc::new(problem), Vec::new());
     planning
 }

@@ -145,6 +145,7 @@ eksControlPlane: EKS_CONTROL_PLANE
 enableProfiling: ENABLE_PROFILING
 enableZonalShift: ENABLE_ZONAL_SHIFT
 ignoreDRARequests: IGNORE_DRA_REQUESTS
+expendablePodsPriorityCutoff: EXPENDABLE_PODS_PRIORITY_CUTOFF
 initializationTimeout: INITIALIZATION_TIMEOUT
 instanceTypesFilePath: INSTANCE_TYPES_FILE_PATH
 interruption: INTERRUPTION

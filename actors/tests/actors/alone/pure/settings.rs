@@ -91,6 +91,8 @@ fn a_queue_goes_by_name_url_or_arn() {
 fn numbers_are_numbers_in_their_range() {
     accepts("MAX_COST_PER_HOUR", &["0.01", "12.5", "1e3"]);
     refuses("MAX_COST_PER_HOUR", &["0", "-1", "NaN", "inf", "1e999", "", "12,5", "$5"]);
+    accepts("EXPENDABLE_PODS_PRIORITY_CUTOFF", &["-10", "0", "2000000000"]);
+    refuses("EXPENDABLE_PODS_PRIORITY_CUTOFF", &["", "low", "-1.5", "9999999999", "-10 "]);
     refuses("MAX_LAUNCHES_PER_HOUR", &["0", "-1", "1.5", "99999999999", ""]);
     accepts("VM_MEMORY_OVERHEAD_PERCENT", &["0", "0.075", "0.99"]);
     refuses("VM_MEMORY_OVERHEAD_PERCENT", &["1", "-0.1", "NaN", "7.5%"]);

@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dovetail_api::names::labels;
-use dovetail_api::v1::{NodeClaim, NodeSelectorOperator};
+use dovetail_api::v1::{NodeClaim, NodePool, NodeSelectorOperator};
+use dovetail_api::validation::own::max_cost_of_pool;
 use jiff::Timestamp;
 
+use super::pool_cost;
 use crate::cluster_state::{ClaimEntry, JoinedNode, NodeSource, Snapshot};
 use crate::instance_type::InstanceType;
 use crate::lifecycle::claim::from_quantities;
 use crate::pack::LimitsLeft;
-use crate::resources::Resources;
+use crate::resources::{DOLLARS, Resources, amount_of_dollars};
 
 impl Snapshot {
     /// The `candidates` that a claim may still get: its pool's limits have room for them beside all nodes of the pool, all
@@ -25,7 +27,7 @@ impl Snapshot {
         types: &[Arc<InstanceType>],
     ) -> Vec<Arc<InstanceType>> {
         let pool = claim.metadata.labels.as_ref().and_then(|own| own.get(labels::NODE_POOL)).map_or("", String::as_str);
-        let Some(limits) = self.pools.get(pool).and_then(|pool| pool.spec.limits.as_ref()) else {
+        let Some(limits) = self.pools.get(pool).map(|pool| limits_of(pool)).filter(|limits| !limits.is_empty()) else {
             return candidates.to_vec();
         };
         let counts = |source: &NodeSource| match source {
@@ -39,9 +41,38 @@ impl Snapshot {
             .filter(|source| source.pool() == pool && counts(source))
             .map(|source| self.join(source))
             .collect();
-        let limits = LimitsLeft::new(&from_quantities(limits), &usage(others.iter(), types));
-        candidates.iter().filter(|one| limits.allow(&one.capacity)).cloned().collect()
+        let used = with_cost(usage(others.iter(), types), &limits, others.iter(), types);
+        let limits = LimitsLeft::new(&limits, &used);
+        let wanted = pool_cost::requirements(claim);
+        let allowed = |one: &&Arc<InstanceType>| {
+            let mut capacity = one.capacity.clone();
+            capacity.set(DOLLARS, pool_cost::dearest(&wanted, one));
+            limits.allow(&capacity)
+        };
+        candidates.iter().filter(allowed).cloned().collect()
     }
+}
+
+/// Limits of a pool: those of its spec, and its ceiling of dollars an hour where that can be read.
+pub(in crate::cluster_state) fn limits_of(pool: &NodePool) -> Resources {
+    let mut limits = pool.spec.limits.as_ref().map(from_quantities).unwrap_or_default();
+    if let Ok(Some(dollars)) = max_cost_of_pool(pool) {
+        limits.set(DOLLARS, amount_of_dollars(dollars));
+    }
+    limits
+}
+
+/// A pool's usage with what its nodes cost, where its limits ask for that.
+pub(in crate::cluster_state) fn with_cost<'a>(
+    mut usage: Resources,
+    limits: &Resources,
+    machines: impl Iterator<Item = &'a JoinedNode>,
+    types: &[Arc<InstanceType>],
+) -> Resources {
+    if limits.find(DOLLARS).is_some() {
+        usage.set(DOLLARS, pool_cost::cost(machines, types));
+    }
+    usage
 }
 
 /// Order of claims that nobody has planned with: the earlier goes first.

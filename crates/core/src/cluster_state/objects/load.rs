@@ -13,7 +13,7 @@ pub struct Load {
     pub pods: BTreeMap<String, Arc<PodEntry>>,
     /// Their requests, `pods` included.
     pub requests: Resources,
-    /// Number of pods that are neither a DaemonSet's nor the kubelet's own, ending ones included.
+    /// Number of pods that are neither a DaemonSet's nor the kubelet's own nor expendable, ending ones included.
     pub visitors: usize,
     /// Number of pods that would need a place elsewhere and are worth something (core spec 5.4).
     pub costly: usize,
@@ -23,7 +23,7 @@ impl Load {
     /// Adds a pod that is bound.
     pub(in crate::cluster_state) fn put(&mut self, entry: &Arc<PodEntry>) {
         self.requests.add(&with_itself(&entry.pod.requests));
-        self.visitors += usize::from(!entry.belongs_to_node());
+        self.visitors += usize::from(!entry.keeps_no_node());
         self.costly += usize::from(is_costly(entry));
         self.pods.insert(entry.pod.uid.clone(), entry.clone());
     }
@@ -38,7 +38,7 @@ impl Load {
             } else {
                 self.requests.sub(&with_itself(&entry.pod.requests));
             }
-            self.visitors -= usize::from(!entry.belongs_to_node());
+            self.visitors -= usize::from(!entry.keeps_no_node());
             self.costly -= usize::from(is_costly(&entry));
         }
     }

@@ -12,6 +12,7 @@ use crate::clock::at_the_latest;
 use crate::cluster_state::default_spread::controller;
 use crate::cluster_state::objects::daemon::POD_TEMPLATE_GENERATION;
 use crate::cluster_state::objects::workload::{refused_by_kubelet, words_of_scheduler, workload_of};
+use crate::expendable::ExpendableCutoff;
 use crate::pod::{DrainFacts, Pod, eviction_cost};
 
 /// A pod, its node and its state.
@@ -68,6 +69,8 @@ pub struct PodEntry {
     pub resource_version: Option<u64>,
     /// True if it is there and cannot be read: its requests are not known.
     pub unreadable: bool,
+    /// True if its priority is below the cutoff: it is worth no node (docs/decisions/078).
+    pub expendable: bool,
 }
 
 /// The meaning of a pod's annotation `karpenter.sh/do-not-disrupt` (core spec 5.2), or where that is absent of
@@ -174,7 +177,15 @@ impl PodEntry {
             template: pod.metadata.labels.as_ref().and_then(|own| own.get(POD_TEMPLATE_GENERATION)).cloned(),
             resource_version: pod.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
             unreadable: false,
+            expendable: false,
         }
+    }
+
+    /// The entry with the mark of a pod that is worth no node, if it is such a one. A pod that belongs to its node, and one of
+    /// which nothing is known, are not.
+    pub(in crate::cluster_state) fn marked_below(mut self, cutoff: ExpendableCutoff) -> Self {
+        self.expendable = cutoff.covers(self.pod.priority) && !self.belongs_to_node() && !self.unreadable;
+        self
     }
 
     /// Room that a capacity buffer holds on a node, as a pod there: it is worth little to disruption, and no more than room.
@@ -225,22 +236,29 @@ impl PodEntry {
         !self.terminal && !self.deleting
     }
 
+    /// True if it keeps no node: it belongs to it, or is expendable.
+    #[must_use]
+    pub fn keeps_no_node(&self) -> bool {
+        self.belongs_to_node() || self.expendable
+    }
+
     /// True if it comes again by itself on any node, so that it needs no place.
     #[must_use]
     pub fn belongs_to_node(&self) -> bool {
         self.daemon || self.mirror
     }
 
-    /// True if it would have to be moved if its node went, and comes again elsewhere (core spec 5.2, "reschedulable").
+    /// True if it would have to be moved if its node went, and comes again elsewhere (core spec 5.2, "reschedulable"). An
+    /// expendable pod is not: no place is made for it.
     #[must_use]
     pub fn reschedulable(&self) -> bool {
-        !self.terminal && (!self.deleting || self.stateful) && !self.daemon && !self.mirror
+        !self.terminal && (!self.deleting || self.stateful) && !self.daemon && !self.mirror && !self.expendable
     }
 
-    /// True if it waits for a node, marked by kube-scheduler or not.
+    /// True if it waits for a node, marked by kube-scheduler or not; an expendable pod waits for room alone.
     #[must_use]
     pub fn waits_for_node(&self) -> bool {
-        self.node_name.is_empty() && (self.provisionable || self.unmarked)
+        self.node_name.is_empty() && (self.provisionable || self.unmarked) && !self.expendable
     }
 
     #[must_use]

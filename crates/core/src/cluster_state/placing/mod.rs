@@ -1,6 +1,7 @@
 //! Places at which pods are expected, or not: nominations, places kept for pods, nodes and pools that are left out.
 
 pub(super) mod closed_pools;
+pub(super) mod expendable;
 pub(super) mod held_room;
 pub(super) mod kept_off;
 pub(super) mod kept_places;

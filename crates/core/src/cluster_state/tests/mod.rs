@@ -3,6 +3,7 @@
 
 mod kept_places;
 mod nominations;
+mod pool_cost;
 mod refused;
 mod sold_out;
 mod unused;

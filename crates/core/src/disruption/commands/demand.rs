@@ -53,7 +53,7 @@ impl Demand {
         if self.requested.back().is_some_and(|last| now < last.when + NOTED) {
             return;
         }
-        let counts = |pod: &&PodEntry| pod.is_active() && !pod.ends && !pod.belongs_to_node();
+        let counts = |pod: &&PodEntry| pod.is_active() && !pod.ends && !pod.keeps_no_node();
         let mut requested = Requested { when: now, cpu: 0, memory: 0 };
         for entry in snapshot.pods.values().map(|pod| &**pod).filter(counts) {
             requested.cpu = requested.cpu.saturating_add(entry.pod.requests.get(CPU));

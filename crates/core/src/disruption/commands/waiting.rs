@@ -133,11 +133,10 @@ impl WaitingCommand {
             NominationTarget::Claim(_) => None,
         }));
         let nodes: Vec<&str> = nodes.collect::<Option<_>>()?;
-        let settled = |pod: &PodEntry| pod.belongs_to_node() || pod.terminal || (pod.ready && !pod.deleting);
+        let settled = |pod: &PodEntry| pod.keeps_no_node() || pod.terminal || (pod.ready && !pod.deleting);
         let all_settled =
             |node: &str| snapshot.loads.get(node).is_none_or(|load| load.pods.values().all(|pod| settled(pod)));
-        let waits = |pod: &PodEntry| pod.node_name.is_empty() && (pod.provisionable || pod.unmarked);
-        if !nodes.iter().all(|node| all_settled(node)) || snapshot.pods.values().any(|pod| waits(pod)) {
+        if !nodes.iter().all(|node| all_settled(node)) || snapshot.pods.values().any(|pod| pod.waits_for_node()) {
             return None;
         }
         let seen = nodes.iter().filter_map(|node| snapshot.moves.get(*node)).map(|moves| moves.last);

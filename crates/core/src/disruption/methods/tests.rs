@@ -205,6 +205,21 @@ fn several_new_nodes_exceed_no_limit_of_their_pool_together() {
     assert_eq!(limited("25"), None, "each alone is within it, both together are not");
 }
 
+/// A node costs its dollars until it has gone: its pool has to have them for its successors beside it.
+#[test]
+fn replacements_keep_to_pool_dollars_beside_what_they_replace() {
+    let is_replaced = |pods: &[i64], dollars: &str| {
+        let mut problem = problem(&["on-demand"], 1, &[node("a", 16, "on-demand", pods)]);
+        let amount = |text| crate::Resources::parse([(crate::resources::DOLLARS, text)]).unwrap();
+        (problem.node_pools[0].limits, problem.node_pools[0].usage) = (amount(dollars), amount("0.8"));
+        decide(&ClusterView::of_workload(problem), &many(), now()).unwrap().command.is_some()
+    };
+    let by_one = ["0.9", "0.89", "0.8"].map(|dollars| is_replaced(&[1500], dollars));
+    assert_eq!(by_one, [true, false, false], "one of 0.10 $ beside one of 0.80 $");
+    let by_two = ["1.3", "1.29"].map(|dollars| is_replaced(&[7500, 1500], dollars));
+    assert_eq!(by_two, [true, false], "two of 0.40 $ and of 0.10 $");
+}
+
 #[test]
 fn a_saving_of_less_than_fifteen_percent_moves_nobody() {
     // 16 cpus, 15 of them used: nothing smaller holds them, and another kind is cheaper by too little.

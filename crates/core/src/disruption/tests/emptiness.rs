@@ -1,6 +1,7 @@
 //! Empty nodes within budgets.
 
 use super::*;
+use crate::expendable::ExpendableCutoff;
 
 fn nodes(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("n{n:02}")).collect()
@@ -191,4 +192,46 @@ fn unknown_word_in_annotation_stops_everything_and_is_said() {
     world.annotate("dovetail.dev/disruption", "obsrve");
     assert!(world.look(0.0).mistakes[0].1.contains("obsrve"));
     assert!(world.look(15.0).removals.is_empty());
+}
+
+/// A pod of that priority on a node.
+fn of_priority(world: &mut World, name: &str, node: &str, priority: i32) {
+    world.pod(name, node, |pod| pod["spec"]["priority"] = json!(priority));
+}
+
+#[test]
+fn node_with_expendable_pods_alone_counts_as_empty() {
+    let fill = |cutoff: Option<i32>| {
+        let mut world = world(json!({"budgets": [], "consolidateAfter": "30s"}), 3);
+        world.state.set_expendable(cutoff.map(ExpendableCutoff::from_priority).unwrap_or_default());
+        of_priority(&mut world, "below", "n00", -11);
+        of_priority(&mut world, "at", "n01", -10);
+        // They come and go as they please, and begin no node's rest anew.
+        of_priority(world.at(25.0), "late", "n02", -11);
+        world.at(28.0).gone("late");
+        world.look(31.0);
+        let first = gone(&world.look(36.0)).iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        (first, world)
+    };
+    let (first, world) = fill(Some(-10));
+    assert_eq!(first, ["n00", "n02"]);
+    let snapshot = world.state.snapshot();
+    assert!(snapshot.displaced("n00", at(0.0)).is_empty(), "no place is made for its pods");
+    assert_eq!(fill(None).0, [""; 0], "unset, every pod counts");
+}
+
+#[test]
+fn node_where_kube_scheduler_makes_room_is_kept() {
+    let mut world = world(json!({"budgets": []}), 2);
+    world.state.set_expendable(ExpendableCutoff::from_priority(-10));
+    for (name, node, priority) in [("web", "n00", 0), ("filler", "n01", -11)] {
+        world.pod(name, "", |pod| {
+            pod["spec"]["priority"] = json!(priority);
+            pod["status"] = json!({"phase": "Pending", "nominatedNodeName": node, "conditions": [
+                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]});
+        });
+    }
+    of_priority(&mut world, "below", "n00", -11);
+    world.look(15.0);
+    assert_eq!(gone(&world.look(30.0)), ["n01"], "a nominated pod that is expendable itself keeps none");
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::cluster_state::NominationTarget;
+use crate::expendable::ExpendableCutoff;
 use crate::explain::remedies::REMEDIES;
 use crate::pack::{PoolReason, Reason};
 
@@ -129,6 +130,11 @@ fn by_others() -> Vec<Row> {
     let varied = json!([{"key": key, "operator": "In", "values": ["m5.large", "m5.xlarge", "c9.x"], "minValues": 3}]);
     vec![
         waits("limits", |pool| pool["spec"]["limits"] = json!({"cpu": "0"}), |_| ()),
+        waits(
+            "max cost",
+            |pool| pool["metadata"]["annotations"]["dovetail.dev/max-cost-per-hour"] = json!("0.05"),
+            |_| (),
+        ),
         waits("minValues", |pool| pool["spec"]["template"]["spec"]["requirements"] = varied, |_| ()),
         waits("topology", |_| (), |pod| pod["spec"]["affinity"] = affinity),
     ]
@@ -169,7 +175,11 @@ fn of_the_pod() -> Vec<Row> {
             remedy: reason.remedy().to_owned(),
         }
     });
-    vec![pod_row("no NodePool", &none.of_pod(&pod)), unsupported, invalid, failed]
+    let mut world = World::with_pool(|_| ());
+    world.state.set_expendable(ExpendableCutoff::from_priority(-10));
+    let filler = world.pending("filler", |pod| pod["spec"]["priority"] = json!(-11));
+    let expendable = pod_row("expendable", &world.of_pod(&filler));
+    vec![pod_row("no NodePool", &none.of_pod(&pod)), expendable, unsupported, invalid, failed]
 }
 
 /// A node of a pool, with one running pod unless it is to be empty, as one of its methods sees it.
@@ -361,6 +371,7 @@ fn is_made(rule: Rule, rows: &[Row]) -> bool {
         | Rule::Offerings
         | Rule::Resources
         | Rule::Limits
+        | Rule::MaxCost
         | Rule::MinValues
         | Rule::Topology => rows.iter().any(|row| row.by == rule.name()),
     }
@@ -380,6 +391,7 @@ fn every_reason_is_made_and_stands_in_the_book() {
         Rule::Offerings,
         Rule::Resources,
         Rule::Limits,
+        Rule::MaxCost,
         Rule::MinValues,
         Rule::Topology,
         Rule::Together,

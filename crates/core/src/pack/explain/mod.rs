@@ -40,13 +40,17 @@ pub(crate) struct LeftAtEnd<'p> {
 
 /// The reason of a class, by its least demanding alternative.
 pub(crate) fn reason(context: &Context<'_>, class: &Class, left: LeftAtEnd<'_>, topology: Option<&str>) -> Reason {
+    let example = class.example(context.problem);
+    if !example.expendable_below.is_unset() {
+        return Reason::Expendable { priority: example.priority, cutoff: example.expendable_below };
+    }
     if let Some(wrong) = &class.refused {
         match wrong.strip_suffix(NOT_SUPPORTED) {
             Some(rule) => return Reason::Unsupported { rule: rule.to_owned() },
             None => return Reason::Invalid { problem: wrong.clone() },
         }
     }
-    let waits = class.example(context.problem).existing_only;
+    let waits = example.existing_only;
     let why = |at| if waits { not_yet(context, at) } else { why_not(context, class, at, left, topology) };
     let pools = context.pools.ids().map(why);
     let mut pools: Vec<PoolReason> = pools.chain(context.problem.left_out.iter().map(left_out)).collect();
@@ -68,7 +72,7 @@ fn nearness(context: &Context<'_>, class: &Class, one: &PoolReason) -> u32 {
         Rule::Offerings => 6,
         Rule::Resources => 7,
         Rule::MinValues | Rule::Topology | Rule::Together => 8,
-        Rule::Limits => 9,
+        Rule::Limits | Rule::MaxCost => 9,
     }
 }
 
@@ -194,10 +198,11 @@ fn why_not(
     let before = trial.types.clone();
     let mut allowed = before.clone();
     limits[pool].retain_within(context.problem, &mut allowed);
-    if !trial.retain(Rule::Limits, allowed) {
+    let rule = if limits[pool].bind_by_dollars(context.problem, &before) { Rule::MaxCost } else { Rule::Limits };
+    if !trial.retain(rule, allowed) {
         let of = &context.problem.node_pools[view.index];
         let detail = limits[pool].describe(context.problem, &before, of);
-        return trial.end(Rule::Limits, detail);
+        return trial.end(rule, detail);
     }
     only_together(trial, topology)
 }

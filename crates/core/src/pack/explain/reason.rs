@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::expendable::ExpendableCutoff;
 use crate::pod::NOT_SUPPORTED;
 
 /// The reason why a pod is unschedulable.
@@ -20,6 +21,13 @@ pub enum Reason {
     Unsupported {
         /// The pod's rule, in the words of its reason and without its ending.
         rule: String,
+    },
+    /// Its priority is below the cutoff of pods that are worth a node: it waits for room that is left.
+    Expendable {
+        /// The pod's priority.
+        priority: i32,
+        /// The setting `EXPENDABLE_PODS_PRIORITY_CUTOFF`.
+        cutoff: ExpendableCutoff,
     },
     /// Packing itself fails where this pod takes part: it is left out, so that the others go on.
     PackingFailed {
@@ -78,6 +86,8 @@ pub enum Rule {
     /// The pod, with the daemons, is larger than the instance types.
     Resources,
     Limits,
+    /// The dollars an hour that the pool's nodes may cost together.
+    MaxCost,
     /// The pool demands more distinct values than the instance types left offer.
     MinValues,
     /// Topology spread, pod affinity or pod anti-affinity.
@@ -102,6 +112,9 @@ impl Rule {
             Self::Offerings => "allow more instance types, zones or capacity types, or end the cause that is named",
             Self::Resources => "allow larger instance types in the NodePool, or request less",
             Self::Limits => "raise spec.limits of the NodePool",
+            Self::MaxCost => {
+                "raise the annotation dovetail.dev/max-cost-per-hour of the NodePool, or allow cheaper instance types"
+            }
             Self::MinValues => "lower minValues, or allow more instance types in the NodePool",
             Self::Topology => "loosen the pod's topology rules, or allow more zones",
             Self::Together => "loosen what the pod asks for, or allow more in the NodePool",
@@ -121,6 +134,7 @@ impl Rule {
             Self::Offerings => "offerings",
             Self::Resources => "resources",
             Self::Limits => "limits",
+            Self::MaxCost => "max cost",
             Self::MinValues => "minValues",
             Self::Topology => "topology",
             Self::Together => "all rules together",
@@ -129,11 +143,21 @@ impl Rule {
 }
 
 impl Reason {
+    /// Reasons of the pools, the nearest first; none where no pool is in the way.
+    #[must_use]
+    pub fn pools(&self) -> &[PoolReason] {
+        match self {
+            Self::NoPoolFits { pools } => pools,
+            _ => &[],
+        }
+    }
+
     /// A remedy for the pool that comes nearest, which is the first. Empty where the reason says it.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::NoNodePool => "create a NodePool",
+            Self::Expendable { .. } => "give it a higher priority (priorityClassName), or lower the setting",
             Self::NoPoolFits { pools } => pools.first().map_or("", |pool| pool.rule.remedy()),
             Self::Invalid { .. } | Self::Unsupported { .. } | Self::PackingFailed { .. } => "",
         }
@@ -145,6 +169,12 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoNodePool => f.write_str("no NodePool exists"),
+            Self::Expendable { priority, cutoff } => write!(
+                f,
+                "no node is launched for it: its priority {priority} is below EXPENDABLE_PODS_PRIORITY_CUTOFF, {}; it runs where \
+                 room is left",
+                cutoff.text()
+            ),
             Self::Invalid { problem } => f.write_str(problem),
             Self::Unsupported { rule } => write!(f, "{rule}{NOT_SUPPORTED}"),
             Self::PackingFailed { error } => write!(f, "it is left out, as with it {error}"),

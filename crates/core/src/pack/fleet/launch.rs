@@ -159,7 +159,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
             // Copied when first needed, as most trials are of one pool.
             let left = limits[pool].get_or_insert_with(|| self.limits[pool].clone());
             let types = types_of(claim);
-            let allowed = types.clone().all(|one| left.allow(&problem.instance_types[one].capacity));
+            let allowed = types.clone().all(|one| left.allow_type(problem, one));
             left.subtract(problem, types);
             allowed
         })

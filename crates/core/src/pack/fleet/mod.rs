@@ -279,7 +279,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
 
     /// Gives a pool's limits back what a node of a type has taken of them.
     pub fn give_back(&mut self, pool: PoolId, instance_type: InstanceTypeId) {
-        self.limits[pool].give_back(self.context.problem, std::iter::once(instance_type));
+        self.limits[pool].give_back_leaving(self.context.problem, std::iter::once(instance_type));
     }
 }
 

@@ -111,6 +111,9 @@ pub(crate) fn compile(
         let with_daemons: Vec<&Group> = with_daemons.map(|(_, pod_affinity)| &pod_affinity.group).collect();
         let unkept = topology.add(example, &stated, &found, &with_daemons);
         class.refused = class.refused.take().or(wrong).or(unkept).or_else(|| example.blocked.clone());
+        if !example.expendable_below.is_unset() {
+            class.refused.get_or_insert_default();
+        }
         if found.iter().any(|one| !one.hard) {
             let tiers = found.iter().zip(TierId::all(found.len()));
             class.hard = tiers.filter(|(one, _)| one.hard).map(|(_, tier)| tier).collect();
@@ -226,6 +229,7 @@ pub(in crate::pack) fn equal(a: &Pod, b: &Pod, labels_matter: bool) -> bool {
         && a.refused_nodes == b.refused_nodes
         && a.refused_as_of == b.refused_as_of
         && a.existing_only == b.existing_only
+        && a.expendable_below == b.expendable_below
         && (!labels_matter || (a.namespace == b.namespace && a.labels == b.labels))
 }
 
@@ -236,7 +240,7 @@ pub(in crate::pack) fn hash(pod: &Pod, labels_matter: bool) -> u64 {
     pod.node_selector.hash(&mut hasher);
     pod.host_ports.hash(&mut hasher);
     (&pod.volume_topology, &pod.shared_volumes, &pod.blocked, pod.to_come, pod.relaxed).hash(&mut hasher);
-    (&pod.refused_nodes, pod.refused_as_of, pod.existing_only).hash(&mut hasher);
+    (&pod.refused_nodes, pod.refused_as_of, pod.existing_only, pod.expendable_below).hash(&mut hasher);
     if labels_matter {
         pod.namespace.hash(&mut hasher);
         pod.labels.hash(&mut hasher);

@@ -119,7 +119,7 @@ impl PoolView {
         }
         let left_out;
         (self.daemons, left_out) = PoolDaemons::new((problem, at, self), reach, names, found, &self.whole);
-        self.limits.know_types(problem, &self.types);
+        self.limits.know_types(problem, &self.types, &self.requirements);
         left_out
     }
 
