@@ -296,7 +296,7 @@ fn refused_beside(pods: u32) -> String {
 }
 
 #[test]
-fn merged_call_holds_a_limit_and_is_refused_for_none_but_its_own() {
+fn merged_call_holds_a_limit_and_is_refused_for_its_own_alone() {
     let limited = manifests(40).replacen("  template:\n", "  limits: {nodes: 30}\n  template:\n", 1);
     let message = "The parameter Tags has a value that is too long";
     let error = format!("{{code: InvalidParameterValue, offerings: 'm6i.large/*/*', message: {message}}}");
