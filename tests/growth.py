@@ -4,20 +4,28 @@
     python3 tests/growth.py [PART…] [--minutes 20]
 
 Parts: burst (pods of a node each, by EC2's published buckets), killed (the leader is killed at ten moments of a burst, over as many
-seeds as fit into a quarter of the time), simulate (what `simulate` itself takes, by size), sizes (CPU of the control plane and memory,
-by size and by what happens), day (hours of churn, and memory). All of them unless named. Prints the tables of docs/performance.md, and
-ends with 1 if something is missed. The binary is `DOVETAIL`, target/release/dovetail unless given.
+seeds as fit into a fifth of the time), simulate (what `simulate` itself takes, by size), sizes (CPU of the control plane by size and by
+what happens, in `simulate`), processes (two `dovetail run` beside a `dovetail sandbox`: CPU and memory of each process), day (hours of
+churn, and memory). All of them unless named. Prints the tables of docs/performance.md, and ends with 1 if something is missed. The
+binary is `DOVETAIL`, target/release/dovetail unless given.
+
+How the control plane's CPU is told from the sandbox's: in `simulate` both are one thread, so its clock is read around each poll of a
+replica, and what the API server took to answer meanwhile is taken off (`simulate --cost`; EC2 answers in tasks of its own, which are
+none of a replica's). In `processes` each is a process of its own, and /proc has its CPU and memory.
 """
 
 import argparse
 import collections
 import concurrent.futures
+import datetime
+import http.client
 import json
 import os
 import pathlib
 import random
 import re
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -25,7 +33,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BINARY = os.environ.get("DOVETAIL", str(ROOT / "target/release/dovetail"))
 FOLDER = ROOT / "target/growth"
-PARTS = ("burst", "killed", "simulate", "sizes", "day")
+PARTS = ("burst", "killed", "simulate", "sizes", "processes", "day")
 REGION = "ca-west-1"
 
 CLASS = """apiVersion: karpenter.k8s.aws/v1
@@ -205,14 +213,15 @@ def killed_once(job):
     what = f"{pods} pods, killed at {moment:.2f} s, seed {seed}"
     wrong = [f"{what}: {one['id']} {one['what']}" for one in run.violations[:3]]
     nodes, bound = len(run.report["nodes"]), run.report["pods"]["bound"]
-    if run.pending or bound != pods or nodes != pods:
-        wrong.append(f"{what}: {bound} pods bound on {nodes} nodes")
+    left = run.report["launched"] - run.report["terminated"]
+    if run.pending or bound != pods or nodes != pods or left != pods:
+        wrong.append(f"{what}: {bound} pods bound on {nodes} nodes, {left} instances left")
     return run.report["launched"] - pods, wrong
 
 
 def killed(minutes):
     """As many seeds as the time allows, each with its ten moments."""
-    rng, until = random.Random(1), time.monotonic() + minutes * 60 / 4
+    rng, until = random.Random(1), time.monotonic() + minutes * 60 / 5
     runs, more, seed = 0, collections.Counter(), 0
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
         while time.monotonic() < until:
@@ -260,18 +269,26 @@ def simulated(_):
 # -- The control plane by size
 
 
+# Nodes and pods: the second is a tenth of the third.
+SIZES = ((100, 1000), (100, 2000), (1000, 20000))
+
+
 def sizes(_):
-    print("\n| nodes | pods | phase | CPU s of the control plane | of all | MiB of all, at most |")
-    print("|---|---|---|---|---|---|")
+    print("\n| nodes | pods | phase | CPU s of the control plane | to a tenth | of all | MiB of all, at most |")
+    print("|---|---|---|---|---|---|---|")
     taken = {}
-    for nodes, pods in ((100, 1000), (1000, 20000)):
+    for nodes, pods in SIZES:
         for phase, own, everything, peak in by_phase(nodes, pods):
-            taken[nodes, phase] = own
-            print(f"| {nodes:,} | {pods:,} | {phase} | {own:.2f} | {everything:.2f} | {peak:.0f} |", flush=True)
-    for phase in dict.fromkeys(phase for _, phase in taken):
-        small, large = taken[100, phase], taken[1000, phase]
-        # Twenty times the pods: a bound for ten times of both.
-        asked(f"control plane: {phase}, CPU of 1,000 nodes and 20,000 pods to that of 100 and 1,000", large / max(small, 0.01), 26)
+            taken[pods, phase] = own
+            times = own / max(taken[2000, phase], 0.01) if pods == 20000 else 0
+            told = asked(f"control plane: {phase}, CPU of 20,000 pods to that of 2,000", times, 13) if times else ""
+            print(f"| {nodes:,} | {pods:,} | {phase} | {own:.2f} | {told} | {everything:.2f} | {peak:.0f} |", flush=True)
+
+
+def shape_of(nodes, pods):
+    """Type of the nodes, millicores of a pod, and number of Deployments."""
+    kind, vcpus = {10: ("m5.xlarge", 4), 20: ("m5.2xlarge", 8)}[pods // nodes]
+    return kind, int((vcpus * 1000 - 200) * nodes / pods), max(1, nodes // 50)
 
 
 PHASES = ("launch", "an hour at rest", "rolling restart", "a tenth interrupted", "hand-over")
@@ -279,14 +296,11 @@ PHASES = ("launch", "an hour at rest", "rolling restart", "a tenth interrupted",
 
 def by_phase(nodes, pods):
     """CPU seconds of the replicas and of all, by phase, and memory."""
-    a_node, groups = pods // nodes, max(1, nodes // 50)
-    vcpus = {10: ("m5.xlarge", 4), 20: ("m5.2xlarge", 8)}[a_node]
-    each = int((vcpus[1] * 1000 - 200) / a_node)
+    kind, each, groups = shape_of(nodes, pods)
 
     def manifests(release):
-        text = pool(vcpus[0], bought="spot")
         share = pods // groups
-        return text + "".join(workload(f"web-{n}", share, each, 128, "", release) for n in range(groups))
+        return pool(kind, bought="spot") + "".join(workload(f"web-{n}", share, each, 128, "", release) for n in range(groups))
 
     # Beyond EC2's thousand instances a launch lasts.
     begin = 10 + max(0, nodes - 1000) // 100
@@ -304,6 +318,139 @@ def by_phase(nodes, pods):
         yield phase, cost[1] - before[1], cost[2] - before[2], cost[4]
         before = cost
     run.holds(f"sizes: {nodes} nodes", pods)
+
+
+# -- Processes of their own
+
+TICKS = os.sysconf("SC_CLK_TCK")
+# The account's buckets are large: what is measured is the control plane, and not EC2's pace.
+LIMITS = "InstancesLaunched=100000/1000,Mutate=1000/100,Describe=1000/200,TerminateInstances=1000/100,Tags=1000/100"
+
+
+class Live:
+    """A sandbox without replicas, and the replicas beside it."""
+
+    def __init__(self, name, manifests):
+        self.folder = FOLDER / f"live-{name}"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "workload.yaml").write_text(manifests)
+        self.kubeconfig, self.started = self.folder / "kubeconfig", []
+        self.kubeconfig.unlink(missing_ok=True)
+        files = ["--kubeconfig", str(self.kubeconfig), "-f", str(self.folder / "workload.yaml")]
+        command = ["sandbox", "-q", "--replicas", "0", "--serve-aws", "0", "--region", REGION, *files]
+        self.sandbox = self.start("sandbox", command, None)
+        self.aws = self.hears("sandbox", r"AWS_ENDPOINT_URL=(\S+)")
+        self.server = re.search(r'server: "?http://([^"\s]+)', self.kubeconfig.read_text()).group(1)
+
+    def start(self, name, command, env):
+        log = (self.folder / f"{name}.log").open("w")
+        child = subprocess.Popen([BINARY, *command], env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.started.append(child)
+        return child
+
+    def replica(self, name):
+        own = {"POD_NAME": name, "KUBECONFIG": str(self.kubeconfig), "HOME": str(self.folder), "SYSTEM_NAMESPACE": "kube-system"}
+        aws = {"AWS_ENDPOINT_URL": self.aws, "AWS_REGION": REGION, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
+        ports = {"METRICS_PORT": "0", "HEALTH_PROBE_PORT": "0", "CONSOLE_PORT": "0", "WEBHOOK_ENABLED": "false"}
+        return self.start(name, ["run"], {**own, **aws, **ports, "CLUSTER_NAME": "demo", "EC2_LIMITS": LIMITS})
+
+    def hears(self, name, pattern, seconds=60):
+        """The first group of a line that a process says within so long."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            found = re.search(pattern, (self.folder / f"{name}.log").read_text())
+            if found:
+                return found.group(1)
+            time.sleep(0.05)
+        raise SystemExit(f"{name} does not say {pattern!r}")
+
+    def told(self, name, event):
+        """Times at which a replica told an event, in seconds of this machine's clock."""
+        times = []
+        for line in (self.folder / f"{name}.log").read_text().splitlines():
+            if f'"event":"{event}"' in line:
+                times.append(datetime.datetime.fromisoformat(json.loads(line)["time"].replace("Z", "+00:00")).timestamp())
+        return times
+
+    def ask(self, method, path, body=None):
+        connection = http.client.HTTPConnection(self.server, timeout=300)
+        kind = {"Content-Type": "application/merge-patch+json"}
+        connection.request(method, f"/apis/apps/v1/namespaces/default/deployments/{path}", body, kind)
+        answer = connection.getresponse()
+        text = answer.read()
+        if answer.status >= 300:
+            raise SystemExit(f"{method} {path}: {answer.status} {text[:300]}")
+        return json.loads(text)
+
+    def scale(self, names, replicas):
+        for name in names:
+            self.ask("PATCH", name, json.dumps({"spec": {"replicas": replicas}}))
+
+    def wait(self, names, replicas, seconds):
+        """Waits until all are Ready; answers whether they are."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if all(self.ask("GET", name).get("status", {}).get("readyReplicas", 0) >= replicas for name in names):
+                return True
+            time.sleep(1)
+        return False
+
+    def end(self):
+        for child in self.started:
+            child.kill()
+            child.wait()
+
+
+def cpu_and_memory(child):
+    """CPU seconds so far, MiB now, and MiB at most."""
+    spent = pathlib.Path(f"/proc/{child.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
+    now, most = (int(re.search(rf"{field}:\s+(\d+)", status).group(1)) / 1024 for field in ("VmRSS", "VmHWM"))
+    return (int(spent[11]) + int(spent[12])) / TICKS, now, most
+
+
+def live(nodes, pods):
+    """A row of the table of processes: launch, rest, a thousand pods more, another leader."""
+    kind, each, groups = shape_of(nodes, pods)
+    names, share = [f"web-{n}" for n in range(groups)], pods // groups
+    manifests = "".join(workload(name, 0, each, 128) for name in [*names, "more"])
+    world = Live(f"{nodes}", pool(kind, bought="spot") + manifests)
+    what = f"{nodes:,} nodes and {pods:,} pods as processes"
+    try:
+        leader = world.replica("one")
+        world.hears("one", r'"event":"(elected)"')
+        standby = world.replica("two")
+        world.scale(names, share)
+        if not world.wait(names, share, 1200):
+            MISSED.append(f"{what}: not all pods are Ready after 20 minutes")
+        launch, beside = cpu_and_memory(leader), cpu_and_memory(standby)
+        time.sleep(60)
+        rest = (cpu_and_memory(leader)[0] - launch[0]) / 60
+        begun = time.time()
+        world.scale(["more"], 1000)
+        world.wait(["more"], 1000, 300)
+        batch = min(at for at in world.told("one", "batched") if at > begun)
+        packed = max((at - batch for at in world.told("one", "nodeclaim_created") if at > batch), default=0)
+        most = max(cpu_and_memory(one)[2] for one in (leader, standby))
+        leader.send_signal(signal.SIGKILL)
+        world.scale(["more"], 1000 + 10 * pods // nodes)
+        world.hears("two", r'"event":"(elected)"')
+        world.hears("two", r'"event":"(nodeclaim_created)"', 120)
+        acts = world.told("two", "nodeclaim_created")[0] - world.told("two", "elected")[0]
+    finally:
+        world.end()
+    row = [f"{nodes:,}", f"{pods:,}", f"{launch[0]:.1f}", f"{beside[0]:.1f}", f"{launch[1]:.0f}"]
+    row.append(asked(f"{what}: MiB", most, 1536))
+    row.append(asked(f"{what}: % of a core at rest", 100 * rest, 5))
+    row.append(asked(f"{what}: seconds from a batch of 1,000 pods to the last claim", packed, 1))
+    return [*row, asked(f"{what}: seconds from the Lease to a successor's first claim", acts, 5)]
+
+
+def processes(_):
+    print("\n| nodes | pods | leader's CPU s for the launch | standby's | MiB then | MiB at most | % of a core at rest | batch to claims, s | successor acts after, s |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for nodes, pods in ((100, 2000), (1000, 20000), (5000, 100000)):
+        print("| " + " | ".join(live(nodes, pods)) + " |", flush=True)
 
 
 # -- A long time
@@ -334,7 +481,7 @@ def main():
     if wrong:
         sys.exit(f"no such part: {', '.join(wrong)} (there are: {', '.join(PARTS)})")
     FOLDER.mkdir(parents=True, exist_ok=True)
-    steps = dict(zip(PARTS, (bursts, killed, simulated, sizes, day)))
+    steps = dict(zip(PARTS, (bursts, killed, simulated, sizes, processes, day)))
     for part in args.parts or PARTS:
         steps[part](args.minutes)
     if MISSED:

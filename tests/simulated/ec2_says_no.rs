@@ -285,6 +285,43 @@ fn leader_killed_in_a_burst_leaves_no_instance_behind() {
     }
 }
 
+/// Pods of a second pool, each a node: their nodes are of a type that EC2 refuses for what is asked with it.
+fn refused_beside(pods: u32) -> String {
+    let all = manifests(pods).replace("app: web", "app: refused").replace("name: web", "name: refused");
+    let (_, own) = all.split_once("---\n").unwrap();
+    let own = own.replace("metadata: {name: default}", "metadata: {name: refused}");
+    let own = own.replace("      expireAfter", "      taints: [{key: refused, effect: NoSchedule}]\n      expireAfter");
+    let pod = "      tolerations: [{key: refused, operator: Exists}]\n      nodeSelector: {node.kubernetes.io/instance-type: m6i.large}\n";
+    own.replace("      affinity:\n", &format!("{pod}      affinity:\n"))
+}
+
+#[test]
+fn merged_call_holds_a_limit_and_is_refused_for_its_own_alone() {
+    let limited = manifests(40).replacen("  template:\n", "  limits: {nodes: 30}\n  template:\n", 1);
+    let message = "The parameter Tags has a value that is too long";
+    let error = format!("{{code: InvalidParameterValue, offerings: 'm6i.large/*/*', message: {message}}}");
+    let scenario = format!("{NO_TRIALS}faults: {{ec2: {{errors: [{error}]}}}}\nuntil: 100s\n");
+    let played = play_over("limit-and-refusal", &format!("{limited}---\n{}", refused_beside(3)), &scenario);
+    played.violates_nothing();
+    assert_eq!((&played.report["launched"], &played.report["pods"]["bound"]), (&30.into(), &30.into()));
+    let pools: Vec<&Value> = played.report["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| &node["labels"]["karpenter.sh/nodepool"])
+        .collect();
+    assert!(pools.iter().all(|pool| *pool == "default"));
+    let created = played.log_events("nodeclaim_created").iter().filter(|line| line["node_pool"] == "default").count();
+    assert_eq!(created, 30, "none beyond the limit");
+    let failed = played.log_events("launch_failed");
+    assert!(
+        !failed.is_empty() && failed.iter().all(|line| line["node_claim"].as_str().unwrap().starts_with("refused-"))
+    );
+    // Those of the refused type alone name three offerings.
+    let both: Vec<&Value> = fleets(&played).into_iter().filter(|fleet| fleet["parameters"]["overrides"] == 6).collect();
+    assert!(both.len() <= 4, "{both:?}");
+}
+
 #[test]
 fn nine_of_ten_offerings_sold_out_still_give_all_pods_nodes() {
     let played = play_over("nine-of-ten", &many_types(100), "faults: {ec2: {soldOutShare: 0.9}}\nuntil: 10m\n");

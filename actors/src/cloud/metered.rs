@@ -10,8 +10,8 @@ use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
     Cloud, CloudError, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue,
-    FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchPace, LaunchRequest, LaunchedFleet, LaunchedInstance,
-    MadeResource, QueueMessage,
+    FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchPace, LaunchRequest, LaunchRoom, LaunchedFleet,
+    LaunchedInstance, MadeResource, QueueMessage,
 };
 use dovetail_core::interruption::status::Trouble;
 use futures::future::BoxFuture;
@@ -180,6 +180,10 @@ impl CloudInstances for MeteredCloud {
 
     fn launch_pace(&self, count: u32) -> LaunchPace {
         self.cloud.launch_pace(count)
+    }
+
+    fn reserve_launch(&self, token: &str, count: u32) -> LaunchRoom {
+        self.cloud.reserve_launch(token, count)
     }
 
     fn work_of_leader(&self) -> Option<BoxFuture<'static, ()>> {

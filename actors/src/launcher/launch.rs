@@ -144,6 +144,8 @@ struct Work<'a> {
     outcome: LaunchOutcome,
     /// $/h of the instance, or of the cheapest that may have been launched.
     price: f64,
+    /// Time until there is room for its call, which was not made.
+    early: Option<Duration>,
     calls: Backoff,
     attempts: Backoff,
     /// Reports made about instances and tokens that are not the claim's.
@@ -167,6 +169,7 @@ impl<'a> Work<'a> {
             failure: ("", String::new()),
             outcome: LaunchOutcome::Other,
             price: 0.0,
+            early: None,
             calls: Backoff::cloud(rng),
             attempts,
             said: SayOnce::default(),
@@ -200,7 +203,7 @@ impl<'a> Work<'a> {
                 let pause = match pause {
                     Pause::Look => CHECK_INTERVAL,
                     Pause::FailedLook => CHECK_INTERVAL * 2,
-                    Pause::Call => self.calls.pause(),
+                    Pause::Call => self.early.take().unwrap_or_else(|| self.calls.pause()),
                     Pause::Attempt => self.attempts.pause(),
                 };
                 tokio::time::sleep(pause).await;

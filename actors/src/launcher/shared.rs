@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use dovetail_api::names::instance_id;
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::{Instance, LaunchError, LaunchedFleet};
+use dovetail_cloud::{Instance, LaunchError, LaunchRoom, LaunchedFleet};
 use dovetail_core::lifecycle::protocol::ApiFailure;
 use dovetail_core::lifecycle::shared_call::{CallStep, SharedCall};
 use dovetail_core::ownership::token::LaunchPart;
@@ -33,6 +33,8 @@ pub enum CallAnswer {
     Launched(Arc<LaunchedFleet>),
     Failed(Arc<LaunchError>),
     TimedOut,
+    /// It was not made: the cloud has room for so many instances after that time only, and that room is reserved.
+    TooEarly(Duration),
     /// The term ended first.
     Deposed,
 }
@@ -64,6 +66,8 @@ struct State {
     sending: bool,
     answers: u32,
     answer: Option<Heard>,
+    /// Room for it in the cloud's pace, and the time from which it is there. Monotonic.
+    room: Option<(Duration, LaunchRoom)>,
 }
 
 /// The answer to a look for its instances, and the time of the question.
@@ -86,7 +90,7 @@ impl SharedLaunch {
     fn with(token: &str, call: SharedCall, is_ours: bool) -> Arc<Self> {
         Arc::new(Self {
             token: token.to_owned(),
-            state: Mutex::new(State { call, sending: false, answers: 0, answer: None }),
+            state: Mutex::new(State { call, sending: false, answers: 0, answer: None, room: None }),
             changed: Notify::new(),
             looked: tokio::sync::Mutex::new(None),
             described: tokio::sync::Mutex::new(None),
@@ -229,6 +233,16 @@ impl Membership {
         }
     }
 
+    /// Reserves room for the call's instances in the cloud's pace, once; answers the time until it is there.
+    pub fn wait_for_room(&self, launching: &Launching, count: u32) -> Duration {
+        let now = launching.env.now();
+        let reserve = || {
+            let room = launching.links.cloud.reserve_launch(&self.shared.token, count);
+            (now.saturating_add(room.wait), room)
+        };
+        self.shared.state().room.get_or_insert_with(reserve).0.saturating_sub(now)
+    }
+
     /// The id of the instance that the claim was given.
     pub fn given(&self) -> Option<String> {
         self.shared.state().call.given(self.number()).map(str::to_owned)
@@ -282,6 +296,10 @@ impl Membership {
 impl SharedLaunch {
     fn answered(&self, heard: Heard) {
         let mut state = self.state();
+        if !matches!(heard.answer, CallAnswer::TooEarly(_)) {
+            // What was not used goes back: another attempt comes after those that have reserved theirs meanwhile.
+            state.room = None;
+        }
         let launched = match &heard.answer {
             CallAnswer::Launched(fleet) => fleet.instances.iter().map(|one| one.id.clone()).collect(),
             _ => Vec::new(),

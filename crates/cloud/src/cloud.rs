@@ -93,6 +93,12 @@ pub trait CloudInstances: CloudIdentity {
     /// Pace at which a launch of so many instances would go out now: nothing is asked.
     fn launch_pace(&self, count: u32) -> LaunchPace;
 
+    /// Room in that pace for the launch with this token, of so many instances. It is that launch's from now on: what is reserved
+    /// later comes after it.
+    fn reserve_launch(&self, _token: &str, _count: u32) -> LaunchRoom {
+        LaunchRoom::default()
+    }
+
     /// This cluster's instances that Dovetail or Karpenter launched and that are not yet gone.
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>>;
 
@@ -161,6 +167,29 @@ pub struct LaunchPace {
     pub at_once: f64,
     /// Instances a second from then on.
     pub per_second: f64,
+}
+
+/// Room of a launch in the pace of launches. Dropped before the launch has gone out, it is given back.
+#[derive(Default)]
+pub struct LaunchRoom {
+    /// Time until the launch may go out.
+    pub wait: std::time::Duration,
+    /// Gives it back.
+    pub(crate) held: Option<Box<dyn std::any::Any + Send + Sync>>,
+}
+
+impl LaunchRoom {
+    /// Room that is there after a time, and kept for nobody.
+    #[must_use]
+    pub fn after(wait: std::time::Duration) -> Self {
+        Self { wait, held: None }
+    }
+}
+
+impl std::fmt::Debug for LaunchRoom {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LaunchRoom").field("wait", &self.wait).field("held", &self.held.is_some()).finish()
+    }
 }
 
 /// Answer about instances that were asked for by their ids. An id that is nowhere here was not asked for yet: too many were

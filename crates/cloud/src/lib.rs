@@ -27,7 +27,7 @@ pub use ec2::{family, resolve, user_data};
 
 pub use cloud::{
     Cloud, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances,
-    Instance, LaunchPace, MadeKind, MadeResource, QueueMessage, WholeTypes,
+    Instance, LaunchPace, LaunchRoom, MadeKind, MadeResource, QueueMessage, WholeTypes,
 };
 pub use error::CloudError;
 pub use launch::{FleetKey, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedFleet, LaunchedInstance};

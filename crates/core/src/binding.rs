@@ -5,13 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster_state::NominationTarget;
 
-/// Plans whose pods are not all bound, by their target.
+/// Plans whose pods are not all bound. A pod waits in one plan at most.
 #[derive(Debug)]
-pub struct Plans<T>(BTreeMap<NominationTarget, PlanState<T>>);
+pub struct Plans<T> {
+    by_target: BTreeMap<NominationTarget, PlanState<T>>,
+    /// The plan that each pod waits in: a thousand plans are not looked through for each of their pods.
+    by_pod: BTreeMap<String, NominationTarget>,
+    /// Plans that were made for no pod.
+    empty: BTreeSet<NominationTarget>,
+}
 
 impl<T> Default for Plans<T> {
     fn default() -> Self {
-        Self(BTreeMap::new())
+        Self { by_target: BTreeMap::new(), by_pod: BTreeMap::new(), empty: BTreeSet::new() }
     }
 }
 
@@ -50,18 +56,17 @@ impl<T> Default for Settled<T> {
 impl<T: Copy> Plans<T> {
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.by_target.len()
     }
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.by_target.is_empty()
     }
 
     /// A pod of a plan is bound to a node, which is of that claim, or gone.
     pub fn settle(&mut self, uid: &str, node: Option<&str>, claim: Option<&str>) -> Settled<T> {
-        let planned = self.0.iter().find(|(_, plan)| plan.waiting.contains(uid)).map(|(target, _)| target.clone());
-        let Some(planned) = planned else {
+        let Some(planned) = self.by_pod.get(uid).cloned() else {
             // One whose plan an earlier leader made, or that found room before it was planned, counts with those for its node.
             if let Some((node, target)) = node.and_then(|node| Some((node, self.plan_of(node, claim)?))) {
                 self.count(&target, node);
@@ -75,8 +80,10 @@ impl<T: Copy> Plans<T> {
         if let Some(node) = node {
             self.count(&target, node);
         }
-        let Some(plan) = self.0.get_mut(&target) else { return Settled::default() };
-        plan.waiting.remove(uid);
+        let Some(plan) = self.by_target.get_mut(&target) else { return Settled::default() };
+        if plan.waiting.remove(uid) {
+            self.by_pod.remove(uid);
+        }
         let (carried, over) = (plan.carried, plan.waiting.is_empty());
         let over = if over { self.finish(&target) } else { None };
         Settled { plan: Some((target, carried)), over }
@@ -85,27 +92,37 @@ impl<T: Copy> Plans<T> {
     /// Pods are planned for a place; those of them that were planned for another are no longer waited for there. Returns the
     /// plans that are over by that.
     pub fn plan(&mut self, target: NominationTarget, pods: &[String], carried: T) -> Vec<BoundPods<T>> {
-        for plan in self.0.values_mut() {
-            plan.waiting.retain(|uid| !pods.contains(uid));
+        let mut left = std::mem::take(&mut self.empty);
+        for uid in pods {
+            let Some(before) = self.by_pod.insert(uid.clone(), target.clone()) else { continue };
+            if let Some(plan) = self.by_target.get_mut(&before) {
+                plan.waiting.remove(uid);
+            }
+            left.insert(before);
         }
-        let left = |(other, plan): (&NominationTarget, &PlanState<T>)| {
-            (plan.waiting.is_empty() && *other != target).then(|| other.clone())
-        };
-        let left: Vec<NominationTarget> = self.0.iter().filter_map(left).collect();
+        left.remove(&target);
+        left.retain(|other| self.by_target.get(other).is_some_and(|plan| plan.waiting.is_empty()));
         let over = left.iter().filter_map(|other| self.finish(other)).collect();
         let new = || PlanState { waiting: BTreeSet::new(), bound: BTreeMap::new(), carried };
-        self.0.entry(target).or_insert_with(new).waiting.extend(pods.iter().cloned());
+        let plan = self.by_target.entry(target.clone()).or_insert_with(new);
+        plan.waiting.extend(pods.iter().cloned());
+        if plan.waiting.is_empty() {
+            self.empty.insert(target);
+        }
         over
     }
 
     /// A plan is over.
     pub fn finish(&mut self, target: &NominationTarget) -> Option<BoundPods<T>> {
-        let PlanState { bound, carried, .. } = self.0.remove(target)?;
+        let PlanState { waiting, bound, carried } = self.by_target.remove(target)?;
+        for uid in waiting {
+            self.by_pod.remove(&uid);
+        }
         Some(BoundPods { target: target.clone(), bound, carried })
     }
 
     fn count(&mut self, target: &NominationTarget, node: &str) {
-        if let Some(plan) = self.0.get_mut(target) {
+        if let Some(plan) = self.by_target.get_mut(target) {
             *plan.bound.entry(node.to_owned()).or_default() += 1;
         }
     }
@@ -114,16 +131,17 @@ impl<T: Copy> Plans<T> {
     fn plan_of(&self, node: &str, claim: Option<&str>) -> Option<NominationTarget> {
         let by_claim = claim.map(|claim| NominationTarget::Claim(claim.to_owned()));
         let mut known = by_claim.into_iter().chain([NominationTarget::Node(node.to_owned())]);
-        known.find(|target| self.0.contains_key(target))
+        known.find(|target| self.by_target.contains_key(target))
     }
 
     /// kube-scheduler has put a pod of one plan in the place of another plan's: their pods change plans.
     fn swap(&mut self, uid: &str, from: &NominationTarget, to: &NominationTarget) {
-        let Some(other) = self.0.get(to).and_then(|plan| plan.waiting.first().cloned()) else { return };
+        let Some(other) = self.by_target.get(to).and_then(|plan| plan.waiting.first().cloned()) else { return };
         for (target, leaves, comes) in [(from, uid, other.as_str()), (to, other.as_str(), uid)] {
-            if let Some(plan) = self.0.get_mut(target) {
+            if let Some(plan) = self.by_target.get_mut(target) {
                 plan.waiting.remove(leaves);
                 plan.waiting.insert(comes.to_owned());
+                self.by_pod.insert(comes.to_owned(), target.clone());
             }
         }
     }
@@ -178,5 +196,35 @@ mod tests {
         assert!(plan(&mut plans, "b", &["2"]).is_empty());
         assert_eq!(plan(&mut plans, "b", &["1"]), [claim("a")], "nobody is waited for there");
         assert_eq!(plans.len(), 1);
+    }
+
+    #[test]
+    fn pod_is_known_by_the_one_plan_that_waits_for_it() {
+        let mut plans = plans(&[("a", &["1", "2"]), ("b", &["3"])]);
+        let holds = |plans: &Plans<()>| {
+            let of = |(target, plan): (&NominationTarget, &PlanState<()>)| {
+                plan.waiting.iter().map(|uid| (uid.clone(), target.clone())).collect::<Vec<_>>()
+            };
+            assert_eq!(plans.by_target.iter().flat_map(of).collect::<BTreeMap<_, _>>(), plans.by_pod);
+        };
+        holds(&plans);
+        // kube-scheduler swaps 1 and 3; then 2 is planned elsewhere, and a Node's plan ends with its Node.
+        assert_eq!(bind(&mut plans, "1", "b").map(|over| over.0), Some(claim("b")));
+        holds(&plans);
+        assert!(plan(&mut plans, "c", &["2", "4"]).is_empty());
+        holds(&plans);
+        assert_eq!(plans.finish(&claim("c")).map(|over| over.target), Some(claim("c")));
+        holds(&plans);
+        assert_eq!(plans.settle("2", None, None), Settled::default());
+        assert_eq!(plans.settle("3", None, None).over.map(|over| over.target), Some(claim("a")));
+        assert!(plans.is_empty() && plans.by_pod.is_empty());
+    }
+
+    #[test]
+    fn plan_for_no_pod_is_over_with_the_next_plan() {
+        let mut plans = plans(&[("a", &[])]);
+        assert_eq!((plans.len(), plan(&mut plans, "b", &["1"])), (1, vec![claim("a")]));
+        assert!(plan(&mut plans, "b", &[]).is_empty() && plan(&mut plans, "c", &["2"]).is_empty());
+        assert_eq!(plans.len(), 2);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::{
-    FleetKey, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedFleet, LaunchedInstance,
+    FleetKey, Instance, LaunchError, LaunchErrorKind, LaunchPace, LaunchRequest, LaunchedFleet, LaunchedInstance,
 };
 use dovetail_core::launch_backoff::{BackoffCause, LaunchOutcome};
 use dovetail_core::lifecycle::is_deleting;
@@ -19,14 +19,14 @@ use crate::cloud::paced::launches_paced;
 use crate::context::backoff::Backoff;
 use crate::launcher::facts::{origin, pool_of};
 use crate::launcher::shared::merging::Joining;
-use crate::launcher::shared::{CallAnswer, Heard};
+use crate::launcher::shared::{CallAnswer, Heard, Membership};
 use crate::launcher::{REPEAT_INTERVAL, denied};
 use crate::messages::{ClaimSoldOut, Record, TookReserved};
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
-/// Longest wait for CreateFleet's answer, that for its tokens included: a claim that is deleted is let go a minute later, and no call
-/// for it may go out after that.
+/// Longest wait for CreateFleet's answer: a claim that is deleted is let go a minute later, and no call for it may go out after
+/// that. So the call is not made, and its claims are read again, before there is room for its instances in EC2's pace.
 const FLEET_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Work<'_> {
@@ -60,10 +60,15 @@ impl Work<'_> {
         let token = request.token.clone();
         // A span for each claim of the call, in the claim's own trace.
         let span = launching.env.span(launching.trace, "CreateFleet", &format!("{}/{}", number.0, number.1)).remote();
-        let heard = membership.call(|count| launching.create_fleet(&self.claim, request, count)).await;
+        let heard = membership.call(|count| launching.create_fleet(&self.claim, request, (count, membership))).await;
         let Some(Heard { answer, count, is_maker }) = heard else { return Ok(LaunchCallResult::Regroup) };
         let (outcome, refusals) = match answer {
             CallAnswer::Deposed => return Err(ApiFailure::Deposed),
+            // No span: nothing was called.
+            CallAnswer::TooEarly(wait) => {
+                self.early = Some(wait);
+                return Ok(LaunchCallResult::Later);
+            }
             CallAnswer::TimedOut => {
                 // It may have launched all the same: only a look by the token says so.
                 span.failed("TimedOut", format!("no answer within {FLEET_TIMEOUT:?}")).end();
@@ -173,18 +178,27 @@ impl Work<'_> {
 
 impl Launching {
     /// Calls the cloud for so many instances, for all claims of the call; what it says of offerings is told once.
-    async fn create_fleet(&self, claim: &NodeClaim, request: LaunchRequest, count: u32) -> CallAnswer {
+    async fn create_fleet(
+        &self,
+        claim: &NodeClaim,
+        request: LaunchRequest,
+        (count, membership): (u32, &Membership),
+    ) -> CallAnswer {
         // Others may have been waited for since the launch was allowed to go on.
         if !self.links.calls.may_act() {
             return CallAnswer::Deposed;
         }
         let class = request.node_class.clone();
-        let pace = self.links.cloud.launch_pace(count);
+        let wait = membership.wait_for_room(self, count);
+        let pace = LaunchPace { wait, ..self.links.cloud.launch_pace(count) };
         let all = usize::try_from(count).unwrap_or(usize::MAX).saturating_add(self.behind);
         if let Some(said) = launches_paced(&self.reported, pool_of(claim), all, pace, self.env.now()) {
             let event = |pool| Record::warning(pool, "LaunchesPaced", said.to_string()).quiet_for(REPEAT_INTERVAL);
             denied::pool(claim).map(event).into_iter().for_each(|event| self.env.post(&self.links.recorder, event));
             self.env.emit_in(said, self.trace);
+        }
+        if !wait.is_zero() {
+            return CallAnswer::TooEarly(wait);
         }
         match tokio::time::timeout(FLEET_TIMEOUT, self.links.cloud.launch_several(request, count)).await {
             Ok(Ok(launched)) => {

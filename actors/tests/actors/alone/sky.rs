@@ -9,7 +9,7 @@ use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
     CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances, Instance,
-    LaunchError, LaunchErrorKind, LaunchPace, LaunchRequest, LaunchedFleet, LaunchedInstance, MadeResource,
+    LaunchError, LaunchErrorKind, LaunchPace, LaunchRequest, LaunchRoom, LaunchedFleet, LaunchedInstance, MadeResource,
     QueueMessage,
 };
 use dovetail_core::clock::Clock;
@@ -236,14 +236,7 @@ impl CloudInstances for Sky {
 
     fn launch_several(&self, request: LaunchRequest, count: u32) -> BoxFuture<'_, Result<LaunchedFleet, LaunchError>> {
         let kind = match self.note("launch", request.token.clone()) {
-            None => {
-                let wait = self.launch_pace(count).wait;
-                return async move {
-                    tokio::time::sleep(wait).await;
-                    self.inner.launch_several(request, count).await
-                }
-                .boxed();
-            }
+            None => return self.inner.launch_several(request, count),
             Some(Fails::Hangs) => return std::future::pending().boxed(),
             Some(Fails::Throttled) => LaunchErrorKind::Retryable,
             Some(Fails::Unknown) => LaunchErrorKind::MayHaveHappened,
@@ -257,6 +250,10 @@ impl CloudInstances for Sky {
 
     fn launch_pace(&self, _: u32) -> LaunchPace {
         self.state.lock().unwrap().pace
+    }
+
+    fn reserve_launch(&self, _: &str, _: u32) -> LaunchRoom {
+        LaunchRoom::after(self.state.lock().unwrap().pace.wait)
     }
 
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>> {

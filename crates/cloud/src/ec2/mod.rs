@@ -34,7 +34,7 @@ use futures::future::BoxFuture;
 
 use crate::cloud::{
     CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances, Instance,
-    LaunchPace, MadeResource, QueueMessage, WholeTypes,
+    LaunchPace, LaunchRoom, MadeResource, QueueMessage, WholeTypes,
 };
 use crate::error::CloudError;
 use crate::info::InstanceTypeInfo;
@@ -265,6 +265,10 @@ impl CloudInstances for Ec2Cloud {
 
     fn launch_pace(&self, count: u32) -> LaunchPace {
         self.clients.limiter.launch_pace(count)
+    }
+
+    fn reserve_launch(&self, token: &str, count: u32) -> LaunchRoom {
+        self.clients.limiter.reserve_launch(token, count)
     }
 
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>> {

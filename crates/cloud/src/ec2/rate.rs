@@ -5,6 +5,9 @@
 //! A request waits in the connector, where each attempt of it counts once, whoever has it sent again. The time that an
 //! attempt may take begins when it has its tokens: waiting for them is no reason to give it up. What can wait does so for
 //! half a minute at most while launches come, and then has its turn.
+//!
+//! A launch of many instances may have to wait for minutes. So it reserves the tokens for them before it is made: they are
+//! taken at once, even those that are still to come back, and the launch is made when they have.
 
 mod connector;
 mod learned;
@@ -19,7 +22,7 @@ use std::time::Duration;
 
 use dovetail_core::clock::Clock;
 
-use crate::cloud::LaunchPace;
+use crate::cloud::{LaunchPace, LaunchRoom};
 use crate::token_bucket::TokenBucket;
 
 pub(super) use connector::limited;
@@ -56,6 +59,8 @@ struct Needs {
     priority: Priority,
     /// Tokens of a bucket of resources.
     resources: Option<(RequestBucket, f64)>,
+    /// Token of a launch, by which tokens for its instances may be reserved.
+    launch: Option<String>,
 }
 
 impl Needs {
@@ -85,7 +90,9 @@ impl Needs {
             }
             _ => (RequestBucket::Mutate, Priority::Later, None),
         };
-        Self { api, priority, resources }
+        let client_token = || text.split('&').find_map(|pair| pair.strip_prefix("ClientToken="));
+        let launch = resources.and_then(|_| client_token()).filter(|_| action == "CreateFleet").map(str::to_owned);
+        Self { api, priority, resources, launch }
     }
 }
 
@@ -103,6 +110,8 @@ struct State {
     /// Tokens that those who wait will take of a bucket.
     waiting: BTreeMap<(RequestBucket, Priority, u64), f64>,
     tickets: u64,
+    /// Tokens for instances that are taken already, by the launch's token; none once its call has used them.
+    reserved: BTreeMap<String, Option<f64>>,
 }
 
 /// Lets requests through as their buckets have tokens. Clones share them.
@@ -117,6 +126,18 @@ pub(super) struct Limiter {
 impl fmt::Debug for Limiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limiter").finish_non_exhaustive()
+    }
+}
+
+/// Tokens that are reserved for a launch, given back with it if they were not used.
+struct Reservation {
+    limiter: Limiter,
+    token: String,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.limiter.with(|state, _| state.give_back(&self.token));
     }
 }
 
@@ -166,13 +187,39 @@ impl Limiter {
         LaunchPace { wait, at_once: self.launched.size, per_second: self.launched.rate }
     }
 
+    /// Takes the tokens for a launch's instances, also those that are still to come back.
+    pub fn reserve_launch(&self, token: &str, count: u32) -> LaunchRoom {
+        let count = f64::from(count).min(MOST_LAUNCHED);
+        let wait = self.with(|state, now| {
+            state.give_back(token);
+            let wait = state.wait_for_launch(count, now);
+            if let Some(bucket) = state.buckets.get_mut(&RequestBucket::Launched) {
+                bucket.take_tokens(count);
+            }
+            state.reserved.insert(token.to_owned(), Some(count));
+            wait
+        });
+        let held = Reservation { limiter: self.clone(), token: token.to_owned() };
+        // A little more, as what was counted in fractions may be short of one.
+        let wait = if wait.is_zero() { wait } else { wait.saturating_add(Duration::from_millis(1)) };
+        LaunchRoom { wait, held: Some(Box::new(held)) }
+    }
+
     fn with<T>(&self, act: impl FnOnce(&mut State, Duration) -> T) -> T {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         act(&mut state, self.clock.monotonic())
     }
 
-    /// Waits until the request may be sent.
+    /// Waits until the request may be sent. A launch with tokens reserved for its instances uses those.
     async fn admit(&self, needs: &Needs) {
+        let reserved = |token: &String| self.with(|state, _| state.reserved.get_mut(token).and_then(Option::take));
+        match needs.launch.as_ref().and_then(reserved) {
+            Some(_) => self.admit_to(&Needs { resources: None, ..needs.clone() }).await,
+            None => self.admit_to(needs).await,
+        }
+    }
+
+    async fn admit_to(&self, needs: &Needs) {
         let mut ticket = self.with(|state, now| {
             state.tickets += 1;
             let turn = (needs.priority, state.tickets);
@@ -200,10 +247,14 @@ impl Limiter {
                 bucket.drain(now);
             }
             state.learned.entry(needs.api).or_insert_with(|| LearnedShare::whole(now)).refused(now);
-            if let Some((resource, count)) = needs.resources
-                && let Some(bucket) = state.buckets.get_mut(&resource)
-            {
-                bucket.give_back(count);
+            if let Some((resource, count)) = needs.resources {
+                let reserved = needs.launch.as_ref().and_then(|token| state.reserved.get_mut(token));
+                match (reserved, state.buckets.get_mut(&resource)) {
+                    // It is sent again soon, and nothing that was reserved later goes before it.
+                    (Some(own), _) if own.is_none() => *own = Some(count),
+                    (_, Some(bucket)) => bucket.give_back(count),
+                    (_, None) => {}
+                }
             }
             state.refill(now);
         });
@@ -211,6 +262,14 @@ impl Limiter {
 }
 
 impl State {
+    /// Gives back what is reserved for a launch.
+    fn give_back(&mut self, token: &str) {
+        let count = self.reserved.remove(token).flatten();
+        if let (Some(count), Some(bucket)) = (count, self.buckets.get_mut(&RequestBucket::Launched)) {
+            bucket.give_back(count);
+        }
+    }
+
     fn join(&mut self, needs: &Needs, (priority, ticket): QueueTurn) {
         self.waiting.insert((needs.api, priority, ticket), 1.0);
         self.waiting.extend(needs.resources.map(|(api, count)| ((api, priority, ticket), count)));

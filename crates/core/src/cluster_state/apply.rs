@@ -175,7 +175,7 @@ impl ClusterState {
         let concerns = self.now.deleting.concerns_claim(&name, &entry, same_machine && same_end);
         self.uses.note_claim(&entry);
         self.to_learn.nodes.extend(Some(entry.facts.node.clone()).filter(|node| !node.is_empty()));
-        Arc::make_mut(&mut self.now.claims).insert(name, Arc::new(entry));
+        self.put_claim(name, entry);
         if concerns {
             self.look_who_leaves();
         }
@@ -189,7 +189,7 @@ impl ClusterState {
             |known: &Arc<ClaimEntry>| uid.is_none() || known.is_planned() || known.claim.metadata.uid.as_deref() == uid;
         self.forget_unreadable_of(WatchedKind::NodeClaim, name, uid);
         if self.now.claims.get(name).is_some_and(same) {
-            Arc::make_mut(&mut self.now.claims).remove(name);
+            self.take_claim(name);
             self.forget_target(&NominationTarget::Claim(name.to_owned()));
             self.uses.forget_claim(name);
             self.marked.remove(name);

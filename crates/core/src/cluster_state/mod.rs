@@ -12,6 +12,7 @@ mod deleting;
 mod joined;
 mod launches;
 mod lists;
+mod machines;
 mod moves;
 mod objects;
 mod overlaid;
@@ -247,6 +248,8 @@ pub struct ClusterState {
     /// The use of nodes that were launched for pods.
     uses: Uses,
     to_learn: ToLearn,
+    /// Names of claims by the machine that they have.
+    claims_on: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// The effect of a told object on the known state.

@@ -187,7 +187,7 @@ impl ClusterState {
         let mut claim = (*known.claim).clone();
         claim.metadata = meta.clone();
         let entry = super::ClaimEntry::new(Arc::new(claim), known.expected_capacity.clone());
-        Arc::make_mut(&mut self.now.claims).insert(name.to_owned(), Arc::new(entry));
+        self.put_claim(name.to_owned(), entry);
         self.look_who_leaves();
     }
 

@@ -14,8 +14,8 @@ use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
     Cloud, CloudError, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue,
-    FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchPace, LaunchRequest, LaunchedFleet, LaunchedInstance,
-    MadeResource, QueueMessage,
+    FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchPace, LaunchRequest, LaunchRoom, LaunchedFleet,
+    LaunchedInstance, MadeResource, QueueMessage,
 };
 use dovetail_core::Problem;
 use dovetail_core::disruption::commands::{CommandAnswer, Question};
@@ -313,6 +313,10 @@ impl CloudInstances for BrokenCloud {
 
     fn launch_pace(&self, count: u32) -> LaunchPace {
         self.inner.launch_pace(count)
+    }
+
+    fn reserve_launch(&self, token: &str, count: u32) -> LaunchRoom {
+        self.inner.reserve_launch(token, count)
     }
 
     fn launch_several(&self, request: LaunchRequest, count: u32) -> BoxFuture<'_, Result<LaunchedFleet, LaunchError>> {

@@ -63,14 +63,14 @@ fn equal_orders_are_one_call_with_its_token_on_each_claim() {
 }
 
 #[test]
-fn call_that_waits_for_tokens_is_said_once() {
+fn call_is_made_when_its_tokens_are_there_and_that_is_said_once() {
     with_pool(async |bench| {
         let launcher = start(&bench);
-        bench.sky.paces(LaunchPace { wait: Duration::from_secs(40), at_once: 1000.0, per_second: 2.0 });
+        bench.sky.paces(LaunchPace { wait: Duration::from_secs(100), at_once: 1000.0, per_second: 2.0 });
         launcher.do_send(launch(&TWO));
-        bench.pass(35.0).await;
-        assert_eq!((bench.sky.count("launch"), bench.sky.inner.living().len()), (1, 0));
-        bench.pass(20.0).await;
+        bench.pass(95.0).await;
+        assert_eq!(bench.sky.count("launch"), 0, "no call waits for longer than it may take");
+        bench.pass(10.0).await;
         one_to_one(&bench);
         assert_eq!(bench.sky.count("launch"), 1, "nothing is in doubt");
         assert_eq!(bench.told.count("launches_paced"), 1, "{:?}", bench.told.lines());
@@ -80,6 +80,21 @@ fn call_that_waits_for_tokens_is_said_once() {
         let words =
             "launching 2 for nodepool default: EC2 allows 2 a second after the first 1000; ask AWS for a higher limit";
         assert!(said[0].message.starts_with(words), "{}", said[0].message);
+    });
+}
+
+#[test]
+fn claim_deleted_before_its_tokens_are_there_is_not_launched() {
+    with_pool(async |bench| {
+        let launcher = start(&bench);
+        bench.sky.paces(LaunchPace { wait: Duration::from_secs(100), at_once: 1000.0, per_second: 2.0 });
+        launcher.do_send(launch(&TWO));
+        bench.pass(50.0).await;
+        bench.delete(&NODE_CLAIMS, "default-b");
+        bench.sky.paces(LaunchPace::default());
+        bench.pass(60.0).await;
+        assert_eq!((bench.sky.count("launch"), bench.sky.inner.living().len()), (1, 1));
+        assert!(!instance_of(&bench, "default-a").is_empty());
     });
 }
 

@@ -206,7 +206,7 @@ async fn termination_of_many_is_not_overtaken_forever_by_single_ones() {
 #[test]
 fn requests_are_told_apart_by_their_action() {
     let read = |body: &str| {
-        let Needs { api, priority, resources } = Needs::from_body(body.as_bytes());
+        let Needs { api, priority, resources, .. } = Needs::from_body(body.as_bytes());
         (api, priority == Priority::First, resources)
     };
     assert_eq!(read("Action=CreateFleet&X=1"), (RequestBucket::Mutate, true, Some((RequestBucket::Launched, 1.0))));
@@ -221,4 +221,54 @@ fn requests_are_told_apart_by_their_action() {
     assert_eq!(read("Action=CreateTags"), (RequestBucket::Tags, false, None));
     assert_eq!(read("Action=Whatever"), (RequestBucket::Mutate, false, None));
     assert_eq!(read("\u{fffd}"), (RequestBucket::Mutate, false, None));
+    assert_eq!((fleet("a", 2).launch.as_deref(), needs("CreateTags").launch), (Some("a"), None));
+}
+
+/// A call for so many instances, by its token.
+fn fleet(token: &str, count: u32) -> Needs {
+    let target = format!("TargetCapacitySpecification.TotalTargetCapacity={count}");
+    Needs::from_body(format!("Action=CreateFleet&ClientToken={token}&{target}&Version=2016-11-15").as_bytes())
+}
+
+#[tokio::test(start_paused = true)]
+async fn reserved_launches_go_out_at_the_times_that_they_are_told() {
+    let (limiter, begun) = limiter();
+    let rooms: Vec<_> = ["a", "b", "c", "d"].iter().map(|token| limiter.reserve_launch(token, 450)).collect();
+    let waits: Vec<f64> = rooms.iter().map(|room| room.wait.as_secs_f64()).collect();
+    // A thousand at once, then 1.8 a second: those of c lack 350 tokens, those of d 800.
+    for (wait, told) in waits.iter().zip([0.0, 0.0, 194.4, 444.4]) {
+        assert!((wait - told).abs() < 0.1, "{waits:?}");
+    }
+    let pace = limiter.launch_pace(18).wait.as_secs_f64();
+    assert!((pace - 454.4).abs() < 0.1, "{pace}");
+    for (token, room) in ["a", "b", "c", "d"].iter().zip(&rooms) {
+        tokio::time::sleep_until(begun + room.wait).await;
+        let sent = sent(&limiter, begun, &fleet(token, 450), 1).await;
+        assert!(sent[0] - room.wait.as_secs_f64() < 0.01, "{token} waits no longer: {sent:?}");
+    }
+    // Sent once more, it takes tokens of its own.
+    let again = sent(&limiter, begun, &fleet("a", 90), 1).await;
+    assert!((again[0] - 444.4 - 50.0).abs() < 0.1, "{again:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reserved_room_is_given_back_unless_the_launch_used_it() {
+    let (limiter, begun) = limiter();
+    let free = |limiter: &Limiter| limiter.launch_pace(1000).wait.is_zero();
+    let room = limiter.reserve_launch("a", 1000);
+    assert!(room.wait.is_zero() && !free(&limiter));
+    drop(room);
+    assert!(free(&limiter), "it was given up");
+    let room = limiter.reserve_launch("a", 1000);
+    sent(&limiter, begun, &fleet("a", 1000), 1).await;
+    // EC2 refuses it for the rate of requests: nothing is launched, and it is sent again with what it has.
+    limiter.throttled(&fleet("a", 1000));
+    let later = limiter.reserve_launch("b", 1);
+    assert!(later.wait > Duration::ZERO);
+    let again = sent(&limiter, begun, &fleet("a", 1000), 1).await;
+    assert!(again[0] < 1.0, "{again:?}");
+    drop((room, later));
+    let pace = limiter.launch_pace(1).wait.as_secs_f64();
+    assert!((0.0..0.6).contains(&pace) && !free(&limiter), "what was launched with is gone: {pace}");
+    assert!(limiter.with(|state, _| state.reserved.is_empty()));
 }

@@ -50,7 +50,7 @@ impl ClusterState {
         let entry = ClaimEntry::new(Arc::new(claim), expected_capacity);
         self.uses.note_claim(&entry);
         self.uses.note_planned(&name);
-        Arc::make_mut(&mut self.now.claims).insert(name, Arc::new(entry));
+        self.put_claim(name, entry);
     }
 
     /// Pods are expected somewhere, at least until `until`; pods that have gone while they were planned are left out. Pods
@@ -192,17 +192,22 @@ impl ClusterState {
         if own.as_ref().is_some_and(|own| self.is_on(&own.target, node)) {
             return false;
         }
-        let here: Vec<_> = self.awaited.iter().filter(|(target, _)| self.is_on(target, node)).collect();
+        let here: Vec<_> = self.awaited_on(node).flat_map(|(_, pods)| pods).collect();
         if here.is_empty() {
             return false;
         }
         let alike = |other: &&String| self.now.pods.get(*other).is_some_and(|other| alike(&other.pod, pod));
-        let replaced = here.iter().flat_map(|(_, pods)| pods.iter()).find(alike);
+        let replaced = here.into_iter().find(alike);
         if let (Some(own), Some(replaced)) = (own, replaced.cloned()) {
             self.expect(&replaced, own);
             return false;
         }
         self.crowd_out(node)
+    }
+
+    /// Pods by the targets that are that node.
+    fn awaited_on(&self, node: &str) -> impl Iterator<Item = (&NominationTarget, &BTreeSet<String>)> {
+        self.targets_on(node).filter_map(|target| self.awaited.get_key_value(&target))
     }
 
     /// True if the target is that node. A claim's node is known by its machine: pods are bound before the claim says which
@@ -231,7 +236,7 @@ impl ClusterState {
     /// One that is leaving its node keeps its own, as its successor is about to have it. Answers whether some have lost theirs.
     fn crowd_out(&mut self, node: &str) -> bool {
         let Some(entry) = self.now.nodes.get(node) else { return false };
-        let here = self.awaited.iter().filter(|(target, _)| self.is_on(target, node) && self.is_ready(target));
+        let here = self.awaited_on(node).filter(|(target, _)| self.is_ready(target));
         let expected = here.flat_map(|(_, pods)| pods).filter_map(|uid| self.now.pods.get(uid));
         let (waiting, moving): (Vec<_>, Vec<_>) = expected
             .filter(|entry| entry.node_name.is_empty() || !entry.deleting)
@@ -259,7 +264,7 @@ impl ClusterState {
         let planned: Vec<_> =
             self.now.claims.iter().filter(|(_, entry)| entry.is_planned()).map(|(name, _)| name.clone()).collect();
         for name in planned {
-            Arc::make_mut(&mut self.now.claims).remove(&name);
+            self.take_claim(&name);
         }
         self.marked.clear();
         self.held.clear();

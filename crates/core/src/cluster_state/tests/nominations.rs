@@ -388,3 +388,29 @@ fn restart_hands_the_place_of_the_going_pod_to_its_successor() {
     state.roll(["uid-before"], false);
     assert!(must_move(&state), "it is not restarted after all");
 }
+
+#[test]
+fn claims_are_found_by_their_machine_whatever_becomes_of_them() {
+    let mut state = ClusterState::new();
+    let on = |state: &ClusterState| {
+        assert!(state.holds_machines(), "{:?}", state.claims_on);
+        state.targets_on("n").collect::<Vec<_>>()
+    };
+    let (claim, node) = (|name: &str| NominationTarget::Claim(name.into()), NominationTarget::Node("n".into()));
+    let launched = |name: &str, uid: &str, version: &str, machine: &str| {
+        Arc::new(launched_with(&kube_claim(name, Some(uid), version), machine))
+    };
+    state.plan_claim(kube_claim("b", None, "0"), Resources::new());
+    state.apply_claim(launched("b", "1", "1", "p"));
+    assert_eq!(on(&state), [node.clone()], "a Node that is not there has no machine");
+    state.apply_node(&kube_node("n", "p", json!({})));
+    state.apply_claim(launched("a", "2", "2", "p"));
+    assert_eq!(on(&state), [claim("a"), claim("b"), node.clone()]);
+    state.apply_claim(launched("b", "1", "3", "q"));
+    state.apply_claim(launched("a", "2", "4", "p"));
+    assert_eq!(on(&state), [claim("a"), node.clone()]);
+    state.plan_claim(kube_claim("a", None, "0"), Resources::new());
+    state.forget_plans();
+    state.delete_claim("b", Some("1"));
+    assert_eq!((on(&state), state.claims_on.len()), (vec![node], 0));
+}

@@ -3,7 +3,7 @@
 //!
 //! Requests and host ports count here. kube-scheduler counts nominated pods in the rules between pods, too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -27,7 +27,8 @@ struct NominatedPod {
 #[derive(Debug, Default)]
 pub(crate) struct Nominated {
     by_pod: BTreeMap<Key, NominatedPod>,
-    by_node: BTreeMap<String, BTreeSet<Key>>,
+    /// Numbers of pods by the node that they are nominated to, and by class and priority: that is asked for each pod and node.
+    by_node: BTreeMap<String, BTreeMap<(ClassId, i32), i64>>,
 }
 
 /// Room of a node that is taken: by the pods on it and by pods nominated to it.
@@ -48,27 +49,33 @@ impl Nominated {
             return false;
         }
         self.remove(pod);
-        self.by_node.entry(nomination.node.clone()).or_default().insert(pod.clone());
+        let here = self.by_node.entry(nomination.node.clone()).or_default();
+        *here.entry((nomination.class, nomination.priority)).or_default() += 1;
         self.by_pod.insert(pod.clone(), nomination);
         true
     }
 
     /// A pod is nominated no more. Answers where it was.
     pub(crate) fn remove(&mut self, pod: &Key) -> Option<String> {
-        let node = self.by_pod.remove(pod)?.node;
-        if let Some(pods) = self.by_node.get_mut(&node) {
-            pods.remove(pod);
-            if pods.is_empty() {
+        let NominatedPod { node, class, priority } = self.by_pod.remove(pod)?;
+        if let Some(here) = self.by_node.get_mut(&node) {
+            here.entry((class, priority)).and_modify(|count| *count -= 1);
+            here.retain(|_, count| *count > 0);
+            if here.is_empty() {
                 self.by_node.remove(&node);
             }
         }
         Some(node)
     }
 
-    /// The classes of the pods nominated to a node that a pod of this priority has to leave their room.
-    fn beside<'a>(&'a self, node: &str, pod: &'a Key, priority: i32) -> impl Iterator<Item = ClassId> + 'a {
-        let here = self.by_node.get(node).into_iter().flatten().filter(move |other| *other != pod);
-        here.filter_map(|other| self.by_pod.get(other)).filter(move |one| one.priority >= priority).map(|one| one.class)
+    /// The classes of the pods nominated to a node that a pod of this priority has to leave their room, and their numbers.
+    fn beside(&self, node: &str, pod: &Key, priority: i32) -> impl Iterator<Item = (ClassId, i64)> {
+        let here = self.by_node.get(node);
+        let own = here.and_then(|_| self.by_pod.get(pod)).filter(|one| one.node == node);
+        let own = own.map(|one| (one.class, one.priority));
+        let here = here.into_iter().flatten().filter(move |((_, other), _)| *other >= priority);
+        let others = here.map(move |(kind, count)| (kind.0, count - i64::from(own == Some(*kind))));
+        others.filter(|(_, count)| *count > 0)
     }
 }
 
@@ -76,10 +83,10 @@ impl SchedulerState {
     /// Room of a node that is taken for a pod of this priority, if pods are nominated to the node that it has to leave room for.
     pub(crate) fn kept_room(&self, node: &NodeInfo, pod: &Key, priority: i32) -> Option<KeptRoom> {
         let mut kept: Option<KeptRoom> = None;
-        for id in self.nominated.beside(&node.name, pod, priority) {
+        for (id, count) in self.nominated.beside(&node.name, pod, priority) {
             let class: &PodClass = &self.classes[id].class;
             let kept = kept.get_or_insert_with(|| KeptRoom { used: node.used.clone(), ports: node.ports.clone() });
-            kept.used.add(&class.requests);
+            kept.used.add_times(&class.requests, count);
             kept.ports.extend(class.host_ports.iter().cloned());
         }
         kept
@@ -131,5 +138,31 @@ impl Scheduler {
         if let Some(slot) = self.state.by_name.get(node).copied() {
             self.room_on(slot, false);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_kept_for_each_other_pod_of_no_less_priority() {
+        let mut nominated = Nominated::default();
+        let pod = |name: &str| Key::new("default", name);
+        let on = |node: &str, class, priority| NominatedPod { node: node.to_owned(), class, priority };
+        for (name, node, class, priority) in [("a", "n", 0, 0), ("b", "n", 0, 0), ("c", "n", 1, 5), ("d", "m", 0, 9)] {
+            assert!(nominated.put(&pod(name), on(node, class, priority)));
+        }
+        let beside = |nominated: &Nominated, name: &str, priority| {
+            nominated.beside("n", &pod(name), priority).collect::<Vec<_>>()
+        };
+        assert_eq!(beside(&nominated, "d", 0), [(0, 2), (1, 1)]);
+        assert_eq!((beside(&nominated, "a", 0), beside(&nominated, "c", 5)), (vec![(0, 1), (1, 1)], vec![]));
+        assert!(!nominated.put(&pod("a"), on("n", 0, 0)) && nominated.put(&pod("a"), on("m", 0, 0)));
+        assert_eq!(beside(&nominated, "a", 0), [(0, 1), (1, 1)]);
+        assert_eq!((nominated.remove(&pod("b")), nominated.remove(&pod("b"))), (Some("n".to_owned()), None));
+        assert_eq!((beside(&nominated, "x", 0), beside(&nominated, "x", 6)), (vec![(1, 1)], vec![]));
+        nominated.remove(&pod("c"));
+        assert_eq!(nominated.by_node.keys().collect::<Vec<_>>(), ["m"]);
     }
 }

@@ -61,8 +61,13 @@ impl ResourceAmounts {
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
+        self.add_times(other, 1);
+    }
+
+    /// Adds the amounts so many times.
+    pub(crate) fn add_times(&mut self, other: &Self, times: i64) {
         for (column, amount) in other.0.iter().enumerate() {
-            self.set(column, self.get(column) + amount);
+            self.set(column, self.get(column).saturating_add(amount.saturating_mul(times)));
         }
     }
 
