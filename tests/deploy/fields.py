@@ -16,7 +16,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LIST = pathlib.Path(__file__).with_name("upstream-fields.tsv")
-OURS = ["deploy/crds/*.yaml", "deploy/buffers/*.yaml", "deploy/overlays/*.yaml", "deploy/kwok/*.yaml"]
+OURS = ["deploy/crds/*.yaml", "deploy/buffers/*.yaml", "deploy/kwok/*.yaml"]
 FACTS = [
     "type", "format", "default", "enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties",
     "maxProperties", "nullable", "x-kubernetes-int-or-string", "x-kubernetes-list-map-keys", "x-kubernetes-list-type",
@@ -25,7 +25,7 @@ FACTS = [
 #: Differences that are meant: kind, field, fact (all of them as patterns), and the reason.
 MEANT = [
     ("NodePool", r"spec\.disruption\.budgets(\[\])?", "rules", "the rule is each budget's, so that the message names the one"),
-    ("NodePool|NodeClaim", r"spec(\.template\.spec)?\.requirements(\[\])?", "rules", "as budgets: each requirement's"),
+    ("NodePool|NodeClaim|NodeOverlay", r"spec(\.template\.spec)?\.requirements(\[\])?", "rules", "as budgets: each requirement's"),
     ("EC2NodeClass", r"spec\.\w+SelectorTerms(\[\])?", "rules|minItems", "as budgets: each term's; an empty list is refused by its length"),
     ("EC2NodeClass", r"spec|spec\.(networkInterfaces|placementGroupSelector)", "rules", "the same is refused by fewer or more rules"),
     ("NodePool|NodeClaim", r"spec(\.template\.spec)?\.nodeClassRef\.\w+", "rules|minLength", "an empty text is refused by its length"),
@@ -37,7 +37,7 @@ MEANT = [
     ("EC2NodeClass", r"spec\.kubelet\{\}", "missing", "the same by preserving unknown fields"),
     ("EC2NodeClass", r"status\.placementGroup(\.\w+)?", "extra", "the resolved group, for whoever looks"),
     ("NodePool", r"spec\.disruption\.consolidateAfter", "required", "it has a default, so that it is always there"),
-    ("NodePool|NodeClaim", r".*\.(requirements|taints|startupTaints)\[\]\.(key|value|values)", "maxLength|pattern", "labels' own bounds, on each value and not on the list"),
+    ("NodePool|NodeClaim|NodeOverlay", r".*\.(requirements|taints|startupTaints)\[\]\.(key|value|values)", "maxLength|pattern", "labels' own bounds, on each value and not on the list"),
     (".*", r".*\.(timeAdded|lastTransitionTime|endTime|lastPodEventTime)", "pattern", "a time that no client can read is refused"),
     ("CapacityBuffer", r"status\.podTemplateRef\.name", "minLength", "the status is ours to write"),
     ("KWOKNodeClass", r"spec\.nodeRegistrationDelay", "maxLength", "no duration is longer"),
