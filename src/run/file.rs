@@ -10,7 +10,7 @@ use serde_saphyr::Spanned;
 
 use crate::near::did_you_mean;
 
-/// What a setting's value may be in the file, where it is not a text, a number or a boolean.
+/// Forms of settings' values in the file, beside texts, numbers and booleans.
 const LIST_OR_MAPPING: [(&str, &str); 4] = [
     ("NAME=BOOL,…", "a mapping of names to true or false"),
     ("NAME=SIZE/RATE,…", "a mapping of names to SIZE/RATE"),
@@ -44,7 +44,7 @@ impl ConfigFile {
     ///
     /// # Errors
     /// One mistake for each key that is unknown, that is there twice or whose value has the wrong form, with its line.
-    pub fn read(path: &str) -> Result<Self, Vec<Mistake>> {
+    pub fn read_file(path: &str) -> Result<Self, Vec<Mistake>> {
         Self::of_text(path, &read_text(path).map_err(|mistake| vec![mistake])?)
     }
 

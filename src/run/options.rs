@@ -126,7 +126,7 @@ impl RunArgs {
     /// # Errors
     /// One mistake a setting, named as it was given; those of the file alone where it cannot be read.
     pub fn settings(&self, variable: impl Fn(&str) -> Option<OsString>) -> Result<Given, Vec<Mistake>> {
-        let file = self.config.as_deref().map(ConfigFile::read).transpose()?.unwrap_or_default();
+        let file = self.config.as_deref().map(ConfigFile::read_file).transpose()?.unwrap_or_default();
         let (mut given, mut places, mut mistakes) = (BTreeMap::new(), Places::default(), Vec::new());
         for known in TABLE {
             if let Some(text) = self.flags.get(known.name) {

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use dovetail_api::names::GROUP;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
+use dovetail_cloud::LaunchError;
 use dovetail_cloud::launch::OfferingRefusal;
-use dovetail_cloud::launch::readiness::READINESS_UNKNOWN;
 use dovetail_cloud::launch::reason::{reason_of, remedy};
 use dovetail_cloud::launch::unauthorized::without_decision;
-use dovetail_cloud::{LaunchError, LaunchErrorKind};
 use dovetail_core::cluster_state::NominationTarget;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
@@ -27,8 +26,6 @@ const SAID_ONCE: Duration = Duration::from_secs(3600);
 
 /// Pods of a claim that are told why it is refused: its first.
 const MOST_PODS: usize = 20;
-/// Number of failures in a row at which pods are told that a call is repeated.
-const FAILURES_REPORTED: u32 = 2;
 /// Minimum time between two events at a pod about the same refusal, as for FailedScheduling.
 const REFUSAL_QUIET: Duration = Duration::from_secs(300);
 
@@ -47,19 +44,6 @@ pub fn record_denied(launching: &Launching, claim: &NodeClaim, refusals: &[Offer
     let at_pool = pool(claim).map(|pool| Record::warning(pool, "SpotSLRCreationFailed", &*message));
     for event in [Some(at_claim), at_pool].into_iter().flatten() {
         launching.env.post(&launching.links.recorder, event.quiet_for(SAID_ONCE));
-    }
-}
-
-/// True if a failure is reported to pods after so many in a row: one after which EC2 has certainly launched nothing, and that is
-/// not the wait for a class.
-pub fn is_reported_to_pods(error: &LaunchError, failures: u32) -> bool {
-    match error.kind {
-        LaunchErrorKind::InsufficientCapacity | LaunchErrorKind::Final => true,
-        LaunchErrorKind::Retryable => error.reason != READINESS_UNKNOWN && failures == FAILURES_REPORTED,
-        LaunchErrorKind::NodeClassNotReady
-        | LaunchErrorKind::MayHaveHappened
-        | LaunchErrorKind::Unsaid
-        | LaunchErrorKind::TokenUsed => false,
     }
 }
 
@@ -117,22 +101,6 @@ mod tests {
         let subnets = vec![subnet("subnet-1"), subnet("subnet-2")];
         class.status = Some(EC2NodeClassStatus { subnets, ..EC2NodeClassStatus::default() });
         Arc::new(class)
-    }
-
-    #[test]
-    fn only_what_ec2_has_not_launched_is_reported_to_pods() {
-        use LaunchErrorKind::{
-            Final, InsufficientCapacity, MayHaveHappened, NodeClassNotReady, Retryable, TokenUsed, Unsaid,
-        };
-        let reported = |kind, reason, failures| {
-            is_reported_to_pods(&LaunchError { kind, reason, message: String::new(), refusals: Vec::new() }, failures)
-        };
-        assert!([InsufficientCapacity, Final].iter().all(|kind| reported(*kind, "LaunchFailed", 0)));
-        let others = [NodeClassNotReady, MayHaveHappened, Unsaid, TokenUsed];
-        assert!(!others.iter().any(|kind| reported(*kind, "LaunchFailed", FAILURES_REPORTED)));
-        let again = [0, FAILURES_REPORTED, 9].map(|failures| reported(Retryable, "RequestLimitExceeded", failures));
-        assert_eq!(again, [false, true, false]);
-        assert!(!reported(Retryable, READINESS_UNKNOWN, FAILURES_REPORTED));
     }
 
     #[test]

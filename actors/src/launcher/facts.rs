@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dovetail_api::names::labels;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
-use dovetail_cloud::{Instance, LaunchRequest, LaunchedInstance};
+use dovetail_cloud::{LaunchRequest, LaunchedInstance};
 use dovetail_core::launch_limits::PoolAndClass;
 use dovetail_core::lifecycle::claim::{
     has_relaxed_min_values, launch_requests, named_types, packing_requirement, to_quantities,
@@ -42,21 +42,6 @@ pub fn request(claim: &NodeClaim, token: &str, class: Arc<EC2NodeClass>, types: 
     request.startup_taints = claim.spec.startup_taints.clone();
     request.min_values_relaxed = has_relaxed_min_values(claim);
     request
-}
-
-/// An instance that was found, as if it had just been launched.
-pub fn as_launched(instance: &Instance) -> LaunchedInstance {
-    LaunchedInstance {
-        id: instance.id.clone(),
-        instance_type: instance.instance_type.clone(),
-        zone: instance.zone.clone(),
-        capacity_type: instance.capacity_type.clone(),
-        reservation_id: instance.reservation_id.clone(),
-        placing: instance.placing.clone(),
-        image_id: instance.image_id.clone(),
-        subnet_id: instance.subnet_id.clone(),
-        ..LaunchedInstance::default()
-    }
 }
 
 /// Facts of the instance for its claim: the labels that its type and offering define, capacity, allocatable.

@@ -29,7 +29,7 @@ use crate::context::env::Env;
 use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::launcher::LauncherLinks;
-use crate::launcher::facts::{self, as_launched};
+use crate::launcher::facts;
 use crate::launcher::shared::Membership;
 use crate::launcher::shared::merging::{Merging, OnTheWay};
 use crate::messages::{LaunchFails, LaunchOrder, TraceContext};
@@ -302,7 +302,7 @@ impl<'a> Work<'a> {
         if let Some(found) = self.found.iter().find(|instance| adopted && instance.id == id) {
             let (node_claim, instance) = (self.claim.name_any(), found.id.clone());
             launching.env.emit_in(LogEvent::Adopted { node_claim, instance }, launching.trace);
-            self.instance = Some((as_launched(found), found.private_dns_name.clone()));
+            self.instance = Some((LaunchedInstance::from_found(found), found.private_dns_name.clone()));
         }
         let Some((instance, hostname)) = self.instance.take() else { return Err(ApiFailure::Gone) };
         let types = launching.types(&self.claim).await?.unwrap_or_default();

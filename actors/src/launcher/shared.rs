@@ -297,7 +297,7 @@ impl SharedLaunch {
     fn answered(&self, heard: Heard) {
         let mut state = self.state();
         if !matches!(heard.answer, CallAnswer::TooEarly(_)) {
-            // What was not used goes back: another attempt comes after those that have reserved theirs meanwhile.
+            // Unused room goes back: another attempt comes after those that have reserved theirs meanwhile.
             state.room = None;
         }
         let launched = match &heard.answer {

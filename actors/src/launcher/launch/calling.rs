@@ -91,7 +91,7 @@ impl Work<'_> {
         };
         denied::record_denied(launching, &self.claim, &error.refusals);
         let at_once = error.refusals.iter().any(|refusal| refusal.is_capacity());
-        if denied::is_reported_to_pods(&error, self.calls.failures()) {
+        if error.is_reported_to_pods(self.calls.failures()) {
             denied::tell_pods(launching, &self.claim, &error).await;
         }
         Ok(self.called_in_vain(error, at_once))

@@ -18,6 +18,8 @@ use dovetail_api::v1::EC2NodeClass;
 use dovetail_core::{InstanceType, MaxOptionPrice, NodeSelectorRequirement, Offering, Resources};
 use k8s_openapi::api::core::v1::Taint;
 
+use crate::cloud::Instance;
+
 pub use merge::{FleetKey, LaunchedFleet};
 pub use reason::{LaunchError, LaunchErrorKind};
 pub use refusal::OfferingRefusal;
@@ -108,6 +110,21 @@ impl LaunchedInstance {
     /// `aws:///us-east-1a/i-…`.
     pub fn provider_id(&self) -> String {
         crate::cloud::provider_id(&self.zone, &self.id)
+    }
+
+    /// An instance that was found, as if it had just been launched.
+    pub fn from_found(found: &Instance) -> Self {
+        Self {
+            id: found.id.clone(),
+            instance_type: found.instance_type.clone(),
+            zone: found.zone.clone(),
+            capacity_type: found.capacity_type.clone(),
+            reservation_id: found.reservation_id.clone(),
+            placing: found.placing.clone(),
+            image_id: found.image_id.clone(),
+            subnet_id: found.subnet_id.clone(),
+            ..Self::default()
+        }
     }
 
     /// $/h of its offering by the prices of these types.

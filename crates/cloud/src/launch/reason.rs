@@ -1,6 +1,7 @@
 //! Reasons of a failed launch, as a NodeClaim's condition shows them (karpenter-aws 3.6), and what may be done next.
 
 use super::OfferingRefusal;
+use super::readiness::READINESS_UNKNOWN;
 use super::unauthorized::Denied;
 use crate::error::CloudError;
 use crate::unavailable::QuotaGroup;
@@ -37,6 +38,24 @@ pub enum LaunchErrorKind {
     /// EC2 was asked for something else under the same token, and may have launched that: look for the token. This
     /// request will never be taken.
     TokenUsed,
+}
+
+/// Number of failures in a row at which pods are told that a call is repeated.
+const FAILURES_REPORTED: u32 = 2;
+
+impl LaunchError {
+    /// True if it is reported to pods after so many failures in a row: one after which EC2 has certainly launched nothing, and
+    /// that is not the wait for a class.
+    pub fn is_reported_to_pods(&self, failures: u32) -> bool {
+        use LaunchErrorKind::{
+            Final, InsufficientCapacity, MayHaveHappened, NodeClassNotReady, Retryable, TokenUsed, Unsaid,
+        };
+        match self.kind {
+            InsufficientCapacity | Final => true,
+            Retryable => self.reason != READINESS_UNKNOWN && failures == FAILURES_REPORTED,
+            NodeClassNotReady | MayHaveHappened | Unsaid | TokenUsed => false,
+        }
+    }
 }
 
 impl LaunchErrorKind {
@@ -206,6 +225,22 @@ impl LaunchError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_ec2_has_not_launched_is_reported_to_pods() {
+        use LaunchErrorKind::{
+            Final, InsufficientCapacity, MayHaveHappened, NodeClassNotReady, Retryable, TokenUsed, Unsaid,
+        };
+        let reported = |kind, reason, failures| {
+            LaunchError { kind, reason, message: String::new(), refusals: Vec::new() }.is_reported_to_pods(failures)
+        };
+        assert!([InsufficientCapacity, Final].iter().all(|kind| reported(*kind, "LaunchFailed", 0)));
+        let others = [NodeClassNotReady, MayHaveHappened, Unsaid, TokenUsed];
+        assert!(!others.iter().any(|kind| reported(*kind, "LaunchFailed", FAILURES_REPORTED)));
+        let again = [0, FAILURES_REPORTED, 9].map(|failures| reported(Retryable, "RequestLimitExceeded", failures));
+        assert_eq!(again, [false, true, false]);
+        assert!(!reported(Retryable, READINESS_UNKNOWN, FAILURES_REPORTED));
+    }
 
     fn refusal(code: &str) -> OfferingRefusal {
         OfferingRefusal {

@@ -89,7 +89,7 @@ impl ResolvedClass {
     }
 
     /// An offering that could be had otherwise is refused by itself, with its quota or capacity type, or as its zone has no free
-    /// address. The cause is told of what is bought: a reservation has its own words.
+    /// address. Offerings that are bought say the cause: a reservation has its own words.
     fn state(&self, kind: &str, one: &Offering, refused: &Unavailable) -> OfferingState {
         if !one.available {
             return (false, None);
