@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn file_is_beaten_by_environment_and_flags_and_named_in_mistakes() {
+    fn file_is_beaten_by_environment_and_flags_and_named() {
         let path = std::env::temp_dir().join(format!("dovetail-config-{}.yaml", std::process::id()));
         let write = |text: &str| std::fs::write(&path, text).unwrap();
         let flag = format!("--config={}", path.display());

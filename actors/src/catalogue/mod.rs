@@ -8,6 +8,7 @@ mod availability;
 mod doubt;
 mod read;
 mod reserved;
+mod resolved;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,9 +18,8 @@ use actix::prelude::*;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::CloudOfferings;
 use dovetail_cloud::catalogue::RegionCatalogue as Offers;
-use dovetail_cloud::node_class::subnet_views;
-use dovetail_cloud::resolve::{self, NodeClassView, ReservationView, ResolvedClass};
-use dovetail_cloud::unavailable::{Unavailable, UnavailableOfferings};
+use dovetail_cloud::resolve::{ReservationView, ResolvedClass};
+use dovetail_cloud::unavailable::UnavailableOfferings;
 use dovetail_core::InstanceType;
 use kube::ResourceExt;
 
@@ -28,12 +28,13 @@ pub use crate::catalogue::availability::{KEY, Keep, UNAVAILABLE_OFFERINGS};
 use crate::catalogue::read::LatePrices;
 pub use crate::catalogue::read::stand_in;
 use crate::catalogue::reserved::Reserved;
+pub use crate::catalogue::resolved::types_of_class;
+use crate::catalogue::resolved::{Resolved, resolve_class};
 use crate::context::env::Env;
 use crate::messages::{
     CatalogueAttach, CatalogueState, Detach, FreedReserved, InstanceTypesFor, Observe, Refused, ReservationTakenBack,
     TookReserved, WorldChanged,
 };
-use crate::settings::Settings;
 use crate::telemetry::log_event::{LogEvent, Names};
 
 /// Types and prices are read again this often (aws spec 6).
@@ -48,16 +49,6 @@ const UNAVAILABLE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 const TYPES_NAMED: usize = 5;
 
 type Types = Arc<Vec<Arc<InstanceType>>>;
-
-/// A class as it was resolved last.
-struct Resolved {
-    /// Facts that it was resolved from.
-    from: String,
-    /// None if it makes no nodes.
-    class: Option<ResolvedClass>,
-    /// The types without what is refused, by their being for a last resort: of which version of refusals.
-    types: BTreeMap<bool, (u64, Types)>,
-}
 
 /// Keeps the instance types of each class with prices and availability, read anew from the cloud now and then.
 pub struct Catalogue {
@@ -383,38 +374,4 @@ impl Catalogue {
             self.env.emit(LogEvent::WithoutImage { node_class, instance_types: Names::first(TYPES_NAMED, types) });
         }
     }
-}
-
-/// Instance types of a class that is resolved, and the names of those that no image is for.
-///
-/// # Errors
-/// The mistake in the class, as a sentence.
-pub fn types_of_class(
-    offers: &Offers,
-    class: &EC2NodeClass,
-    status: &dovetail_api::v1::EC2NodeClassStatus,
-    reservations: Vec<ReservationView>,
-    settings: &Settings,
-    unavailable: &Unavailable,
-) -> Result<(Vec<Arc<InstanceType>>, Vec<String>), String> {
-    let class = resolve_class(offers, class, status, reservations, settings)?;
-    Ok((class.without(unavailable, &[]), class.withheld().to_vec()))
-}
-
-fn resolve_class(
-    offers: &Offers,
-    class: &EC2NodeClass,
-    status: &dovetail_api::v1::EC2NodeClassStatus,
-    reservations: Vec<ReservationView>,
-    settings: &Settings,
-) -> Result<ResolvedClass, String> {
-    let settings = resolve::ResolveSettings {
-        vm_memory_overhead_percent: settings.vm_memory_overhead,
-        reserved_enis: settings.reserved_enis,
-        ..resolve::ResolveSettings::default()
-    };
-    let view = NodeClassView::from_spec(&class.spec, subnet_views(status)).map_err(|error| error.to_string())?;
-    let placement_group = status.placement_group.clone();
-    let view = NodeClassView { reservations, placement_group, ..view };
-    Ok(ResolvedClass::new(offers, view, &settings, &status.amis))
 }

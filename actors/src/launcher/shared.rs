@@ -296,10 +296,8 @@ impl Membership {
 impl SharedLaunch {
     fn answered(&self, heard: Heard) {
         let mut state = self.state();
-        if !matches!(heard.answer, CallAnswer::TooEarly(_)) {
-            // Unused room goes back: another attempt comes after those that have reserved theirs meanwhile.
-            state.room = None;
-        }
+        // Unused room goes back: another attempt comes after those that have reserved theirs meanwhile.
+        state.room = state.room.take().filter(|_| matches!(heard.answer, CallAnswer::TooEarly(_)));
         let launched = match &heard.answer {
             CallAnswer::Launched(fleet) => fleet.instances.iter().map(|one| one.id.clone()).collect(),
             _ => Vec::new(),

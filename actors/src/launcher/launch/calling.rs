@@ -18,8 +18,7 @@ use super::{Launching, Work, fleet, short};
 use crate::cloud::paced::launches_paced;
 use crate::context::backoff::Backoff;
 use crate::launcher::facts::{origin, pool_of};
-use crate::launcher::shared::merging::Joining;
-use crate::launcher::shared::{CallAnswer, Heard, Membership};
+use crate::launcher::shared::{CallAnswer, Heard, Membership, merging::Joining};
 use crate::launcher::{REPEAT_INTERVAL, denied};
 use crate::messages::{ClaimSoldOut, Record, TookReserved};
 use crate::recorder::object;
@@ -64,7 +63,6 @@ impl Work<'_> {
         let Some(Heard { answer, count, is_maker }) = heard else { return Ok(LaunchCallResult::Regroup) };
         let (outcome, refusals) = match answer {
             CallAnswer::Deposed => return Err(ApiFailure::Deposed),
-            // No span: nothing was called.
             CallAnswer::TooEarly(wait) => {
                 self.early = Some(wait);
                 return Ok(LaunchCallResult::Later);

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dovetail_api::convert;
-use dovetail_api::names::annotations::MAX_COST_PER_HOUR;
 use dovetail_api::names::{annotations, conditions, labels};
 use dovetail_api::v1::{NodePool, condition, condition_status, is_true};
 use dovetail_api::validation::own::max_cost_of_pool;
@@ -16,7 +15,6 @@ use super::objects::daemon::ComingDaemons;
 use super::objects::load::with_itself;
 use super::storage::any_attaches;
 use super::{JoinedNode, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, WatchedKind};
-use crate::adoption;
 use crate::commitments::Commitments;
 use crate::daemons::DaemonShare;
 use crate::instance_type::{InstanceType, subtract_reserved};
@@ -25,7 +23,7 @@ use crate::lifecycle::claim::packing_requirement;
 use crate::pod::Pod;
 use crate::problem::{ExistingNode, MinValuesPolicy, Namespace, Policy, Pool, PreferencePolicy, Problem, UnusablePool};
 use crate::resources::{PODS, Resources};
-use crate::validity;
+use crate::{adoption, validity};
 
 /// The input of a problem beside the snapshot.
 #[derive(Clone, Debug, Default)]
@@ -326,7 +324,7 @@ fn unusable(pool: &NodePool, of_static: bool) -> Option<String> {
     }
     if let Err(text) = max_cost_of_pool(pool) {
         return Some(format!(
-            "its annotation {MAX_COST_PER_HOUR} says {text:?}: nothing is launched before it is clear"
+            "its annotation {annotations::MAX_COST_PER_HOUR} says {text:?}: nothing is launched before it is clear"
         ));
     }
     let known = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
