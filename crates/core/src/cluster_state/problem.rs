@@ -11,8 +11,7 @@ use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Serialize;
 
 use super::launches::room::{limits_of, usage, with_cost};
-use super::objects::daemon::ComingDaemons;
-use super::objects::load::with_itself;
+use super::objects::{daemon::ComingDaemons, load::with_itself};
 use super::storage::any_attaches;
 use super::{JoinedNode, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, WatchedKind};
 use crate::commitments::Commitments;
@@ -324,7 +323,8 @@ fn unusable(pool: &NodePool, of_static: bool) -> Option<String> {
     }
     if let Err(text) = max_cost_of_pool(pool) {
         return Some(format!(
-            "its annotation {annotations::MAX_COST_PER_HOUR} says {text:?}: nothing is launched before it is clear"
+            "its annotation {} says {text:?}: nothing is launched before it is clear",
+            annotations::MAX_COST_PER_HOUR
         ));
     }
     let known = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
