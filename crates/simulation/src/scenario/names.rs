@@ -65,11 +65,11 @@ impl Names<'_> {
                 self.known.insert(key(&manifest.kind, "", &manifest.name));
             }
             let Some(v1) = &manifest.v1 else {
-                self.known.insert(key(
-                    &manifest.kind,
-                    manifest.namespace.as_deref().unwrap_or_default(),
-                    &manifest.name,
-                ));
+                let namespace = match CLUSTER_WIDE.contains(&manifest.kind.as_str()) {
+                    true => "",
+                    false => manifest.namespace.as_deref().unwrap_or_default(),
+                };
+                self.known.insert(key(&manifest.kind, namespace, &manifest.name));
                 continue;
             };
             let pool = v1.node_pool.as_ref().map(|one| ("NodePool", &one.metadata));
