@@ -1,6 +1,8 @@
 //! Looks that are planned for later, one for each object: however often one is asked for meanwhile, it rings once. An alarm that
 //! is added for every failure, each of which ends in the next failure, would multiply without bound.
 
+pub(crate) mod looks;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

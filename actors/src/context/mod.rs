@@ -8,7 +8,6 @@ pub mod cluster_clock;
 pub mod env;
 pub mod identities;
 pub mod leader_term;
-pub(crate) mod looks;
 pub mod mailbox;
 pub(crate) mod measures;
 pub mod outage;
@@ -16,4 +15,5 @@ pub(crate) mod plan;
 pub mod solver;
 pub(crate) mod traces;
 
+pub(crate) use alarms::looks;
 pub(crate) use brakes::refusals;

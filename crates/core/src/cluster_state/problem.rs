@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use dovetail_api::convert;
 use dovetail_api::names::{annotations, conditions, labels};
 use dovetail_api::v1::{NodePool, condition, condition_status, is_true};
-use dovetail_api::validation::own::max_cost_of_pool;
+use dovetail_api::{convert, validation::own::max_cost_of_pool};
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Serialize;
 
@@ -14,6 +13,7 @@ use super::launches::room::{limits_of, usage, with_cost};
 use super::objects::{daemon::ComingDaemons, load::with_itself};
 use super::storage::any_attaches;
 use super::{JoinedNode, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, WatchedKind};
+use crate::adoption;
 use crate::commitments::Commitments;
 use crate::daemons::DaemonShare;
 use crate::instance_type::{InstanceType, subtract_reserved};
@@ -22,7 +22,7 @@ use crate::lifecycle::claim::packing_requirement;
 use crate::pod::Pod;
 use crate::problem::{ExistingNode, MinValuesPolicy, Namespace, Policy, Pool, PreferencePolicy, Problem, UnusablePool};
 use crate::resources::{PODS, Resources};
-use crate::{adoption, validity};
+use crate::validity;
 
 /// The input of a problem beside the snapshot.
 #[derive(Clone, Debug, Default)]

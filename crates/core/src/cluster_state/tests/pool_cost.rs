@@ -117,6 +117,7 @@ fn unreadable_ceiling_stops_launches_of_its_pool_alone() {
     let pools: Vec<&str> = planning.problem.node_pools.iter().map(|pool| pool.name.as_str()).collect();
     assert_eq!(pools, ["default"]);
     assert!(planning.skipped[0].why.contains("\"$5\""), "{:?}", planning.skipped);
-    let written = serde_json::to_string(&*planning.problem).unwrap();
-    assert!(!written.contains(DOLLARS), "without the annotation the problem is as before");
+    state.delete_pool("typo", None);
+    let written = serde_json::to_string(&*state.snapshot().planning(&priced(0)).problem).unwrap();
+    assert!(!written.contains(DOLLARS), "without the annotation the problem is as before: {written}");
 }
