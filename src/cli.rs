@@ -356,6 +356,9 @@ pub struct SandboxArgs {
     /// Format of the log
     #[arg(long, value_enum, default_value_t = SandboxLogFormat::Text)]
     pub log_format: SandboxLogFormat,
+    /// Feature gates of the control plane, as `run` takes them
+    #[arg(long, value_name = "NAME=BOOL,…")]
+    pub feature_gates: Option<String>,
     /// Values for ${VAR}.
     #[command(flatten)]
     pub environment: EnvArgs,

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::admitted::PlanAdmission;
 use super::live_buffers::read_buffers;
-use super::manifests::{instance_types, ready, unschedulable};
+use super::manifests::{instance_types, left_out, ready, unschedulable};
 use super::{Loaded, overlays, unplanned};
 use crate::cli::PlanArgs;
 use crate::live::what_if::Scale;
@@ -81,21 +81,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
     let files: Vec<String> = args.live.with.iter().chain(&args.live.node_pool).cloned().collect();
     let gate = super::static_pools::gates_of(args.feature_gates.as_deref())?.capacity_buffers();
     let mut given = if files.is_empty() { vec![] } else { read_manifests(&files, &env, &args.cluster_name)? };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
-    let found = runtime.block_on(async {
-        let cluster = live::read_cluster(&args.live.cluster()).await?;
-        let scaled = scaled(&cluster, &args.live.scale).await?;
-        let mut cluster = cluster;
-        let buffers = match gate || cluster.settings.capacity_buffers() {
-            true => read_buffers(&cluster.connection.client, &mut cluster.missing).await?,
-            false => Vec::new(),
-        };
-        Ok::<_, Failure>((cluster, scaled, buffers))
-    });
-    // A look-up of a name may hang for a while: nobody waits for it.
-    runtime.shutdown_background();
-    let (mut cluster, scaled, of_cluster) = found?;
+    let (mut cluster, scaled, of_cluster) = read_live(args, gate)?;
     let mut warnings: Vec<String> =
         cluster.missing.iter().map(|one| format!("not read: {}: {}", one.what, one.why)).collect();
     let overlays = overlays::take_from(&mut given, cluster.settings.node_overlays())?;
@@ -117,10 +103,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
     let planning = cluster.state.snapshot().planning(&input);
     let mut problem = Arc::unwrap_or_clone(planning.problem);
     let (snapshot, holds_replicas) = (cluster.state.snapshot(), cluster.settings.static_capacity());
-    let is_planned =
-        |pool: &str| holds_replicas && snapshot.pools.get(pool).is_some_and(|one| one.spec.replicas.is_some());
-    let skipped = planning.skipped.iter().filter(|one| !is_planned(&one.pool));
-    warnings.extend(skipped.map(|one| format!("nodepool {} is left out: {}", one.pool, one.why)));
+    warnings.extend(left_out(&planning.skipped, &snapshot, holds_replicas));
     let static_pools = match holds_replicas {
         true => super::static_pools::add(&mut problem, &snapshot, &input, &super::options(args)),
         false => Vec::new(),
@@ -141,6 +124,24 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
         buffers,
         overlays,
     })
+}
+
+/// Reads the cluster, the pods that workloads would have more, and its buffers where they are held or planned (`with_buffers`).
+fn read_live(args: &PlanArgs, with_buffers: bool) -> Result<(LiveCluster, Vec<Manifest>, Vec<Manifest>), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
+    let found = runtime.block_on(async {
+        let mut cluster = live::read_cluster(&args.live.cluster()).await?;
+        let scaled = scaled(&cluster, &args.live.scale).await?;
+        let buffers = match with_buffers || cluster.settings.capacity_buffers() {
+            true => read_buffers(&cluster.connection.client, &mut cluster.missing).await?,
+            false => Vec::new(),
+        };
+        Ok((cluster, scaled, buffers))
+    });
+    // A look-up of a name may hang for a while: nobody waits for it.
+    runtime.shutdown_background();
+    found
 }
 
 /// The number of nodes of NodePools, and their dollars an hour as far as prices are known.

@@ -39,16 +39,11 @@ const USUAL_REGION: &str = "us-east-1";
 /// Reads manifests into a problem.
 pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     let watch = Stopwatch::start();
-    let given = args.region.as_deref().map(|region| catalogue_of("--region", region)).transpose()?;
     let env = environment(&args.environment.env, &args.environment.env_file)?;
     let mut manifests = read_manifests(&args.manifests, &env, &args.cluster_name)?;
     let mut warnings = Vec::new();
     let picture = Picture::take_from(&mut manifests, &mut warnings)?;
-    let catalogue = match (given, picture.as_ref().and_then(Picture::region)) {
-        (Some(given), _) => given,
-        (None, Some(region)) => catalogue_of("the region of the Nodes", &region)?,
-        (None, None) => shipped::catalogue(USUAL_REGION),
-    };
+    let catalogue = catalogue_for(args, picture.as_ref())?;
     let gates = static_pools::gates_of(args.feature_gates.as_deref())?;
     let groups = args.packing_policy == Some(PackingPolicy::NodeGroups);
     let overlays = overlays::take_from(&mut manifests, gates.node_overlays() && !groups)?;
@@ -106,8 +101,17 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     })
 }
 
+/// The catalogue of the region that is asked for, or else of the picture's nodes.
+fn catalogue_for(args: &PlanArgs, picture: Option<&Picture>) -> Result<RegionCatalogue, Vec<Mistake>> {
+    match (args.region.as_deref(), picture.and_then(Picture::region)) {
+        (Some(region), _) => catalogue_of("--region", region),
+        (None, Some(region)) => catalogue_of("the region of the Nodes", &region),
+        (None, None) => Ok(shipped::catalogue(USUAL_REGION)),
+    }
+}
+
 /// Warnings about pools that are left out; static ones are not where their nodes are planned.
-fn left_out(skipped: &[SkippedPool], snapshot: &Snapshot, holds_replicas: bool) -> Vec<String> {
+pub(super) fn left_out(skipped: &[SkippedPool], snapshot: &Snapshot, holds_replicas: bool) -> Vec<String> {
     let is_planned =
         |pool: &str| holds_replicas && snapshot.pools.get(pool).is_some_and(|one| one.spec.replicas.is_some());
     let skipped = skipped.iter().filter(|one| !is_planned(&one.pool));

@@ -9,6 +9,7 @@ mod serving;
 mod speed;
 mod state;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -72,7 +73,11 @@ async fn live(
     let watcher = watcher(screen.clone(), &control_plane, clock.clone());
     // No events are kept: a sandbox may run for days.
     let config = config(args);
-    let settings = Settings::from_map(&config.settings).unwrap_or_default();
+    let settings = Settings::from_map(&config.settings).map_err(|all| {
+        all.into_iter()
+            .map(|one| Mistake::of_file("--feature-gates", one.what).allowing(one.allowed))
+            .collect::<Vec<_>>()
+    })?;
     let latest = Latest::default();
     let explain = ExplainPage::new(settings, latest.clone(), clock.clone(), args.speed);
     let mut world = World::new(config, clock, Some(watcher), |log| log.write_to(Box::new(std::io::sink()), false))?;
@@ -152,7 +157,7 @@ fn config(args: &SandboxArgs) -> WorldConfig {
         cluster_name: args.cluster_name.clone(),
         seed: args.seed,
         replicas: args.replicas,
-        settings: [("SPOT_PRICE_REFRESH_INTERVAL".to_owned(), price_refresh(args.speed))].into(),
+        settings: settings(args),
         faults: FaultSettings::default(),
         panics_for: vec![],
         claims_deleted: None,
@@ -164,6 +169,12 @@ fn config(args: &SandboxArgs) -> WorldConfig {
         broken: None,
         alpha_as_written: true,
     }
+}
+
+/// Settings of the replicas.
+fn settings(args: &SandboxArgs) -> BTreeMap<String, String> {
+    let gates = args.feature_gates.iter().map(|gates| ("FEATURE_GATES".to_owned(), gates.clone()));
+    gates.chain([("SPOT_PRICE_REFRESH_INTERVAL".to_owned(), price_refresh(args.speed))]).collect()
 }
 
 /// Interval at which replicas read spot prices: a minute of whoever watches, so that a change by the console is soon seen.

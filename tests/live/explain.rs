@@ -250,7 +250,7 @@ fn plan(live: &Live, args: &[&str]) -> (Option<i32>, Value) {
 
 #[test]
 fn plan_of_the_live_cluster_answers_what_ifs_and_writes_nothing() {
-    let live = Live::start("plan-live", &[FAST, &["--env", "FEATURE_GATES=CapacityBuffer=true"]].concat());
+    let live = Live::start("plan-live", &[FAST, &["--feature-gates", "CapacityBuffer=true"]].concat());
     live.wait_for("elected");
     let container =
         json!({"name": "main", "image": "nginx:1", "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}}});
