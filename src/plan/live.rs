@@ -97,9 +97,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
         (changed && args.what_if.is_against_now()).then(|| cluster.state.snapshot().planning(&input).problem);
     let changes: Vec<Manifest> = given.into_iter().filter(|one| !one.foreign).chain(scaled).collect();
     apply(&mut cluster, &changes, &mut input, &mut warnings)?;
-    for overlay in overlays {
-        cluster.state.apply_overlay(overlay);
-    }
+    overlays::apply_all(&mut cluster.state, overlays);
     let planning = cluster.state.snapshot().planning(&input);
     let mut problem = Arc::unwrap_or_clone(planning.problem);
     let (snapshot, holds_replicas) = (cluster.state.snapshot(), cluster.settings.static_capacity());

@@ -56,7 +56,7 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     let mut state = ClusterState::new();
     state.set_expendable(args.expendable_pods_priority_cutoff.map(ExpendableCutoff::from_priority).unwrap_or_default());
     apply_pools(&mut state, &mut input, &manifests, &catalogue, picture.is_some(), &mut warnings)?;
-    overlays.into_iter().for_each(|overlay| drop(state.apply_overlay(overlay)));
+    overlays::apply_all(&mut state, overlays);
     let admission = PlanAdmission::from_manifests(&manifests);
     let pods = admission.pods(&manifests, &mut warnings);
     storage::apply(&mut state, &manifests, &pods, &mut warnings);

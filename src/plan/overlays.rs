@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use dovetail_api::manifest::Manifest;
 use dovetail_api::overlays::{API_VERSION, KIND, NodeOverlay};
 use dovetail_core::Problem;
-use dovetail_core::cluster_state::{PlanningInput, Snapshot};
+use dovetail_core::cluster_state::{ClusterState, PlanningInput, Snapshot};
 use dovetail_core::overlays::{OverlayVerdict, WrittenOverlay, judge_overlay, list_price};
 use dovetail_core::pack::{Packing, PlannedClaim};
 use dovetail_input::Mistake;
@@ -22,6 +22,13 @@ pub(super) struct OverlayPlan {
     /// Reason of the condition ValidationSucceeded.
     reason: &'static str,
     message: String,
+}
+
+/// Puts overlays into the state.
+pub(super) fn apply_all(state: &mut ClusterState, overlays: Vec<WrittenOverlay>) {
+    for overlay in overlays {
+        state.apply_overlay(overlay);
+    }
 }
 
 /// Takes the overlays out of manifests where they count.
