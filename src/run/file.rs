@@ -176,7 +176,7 @@ mod tests {
             ("BATCH_MAX_DURATION", "20s"),
             ("CLUSTER_NAME", "demo"),
             ("EC2_LIMITS", "InstancesLaunched=5000/20"),
-            ("FEATURE_GATES", "SpotToSpotConsolidation=true,Drift=false"),
+            ("FEATURE_GATES", "Drift=false,SpotToSpotConsolidation=true"),
             ("ISOLATED_VPC", "true"),
             ("KUBE_CLIENT_QPS", "50"),
             ("SCHEDULER_CONFIG", r#"{"podTopologySpread":{"defaultConstraints":[]}}"#),
