@@ -149,10 +149,7 @@ fn nodes_and_price(snapshot: &Snapshot, offers: &OffersByClass) -> (usize, f64) 
         let label = |key: &str| node.labels.get(key).map(String::as_str).unwrap_or_default();
         let types = offers.get(label(labels::EC2_NODE_CLASS))?;
         let own = types.iter().find(|one| one.name == label(labels::INSTANCE_TYPE))?;
-        let bought = |one: &&dovetail_core::Offering| {
-            one.zone == label(labels::ZONE) && one.capacity_type == label(labels::CAPACITY_TYPE)
-        };
-        own.offerings.iter().find(bought).map(|one| one.price)
+        own.offering(label(labels::ZONE), label(labels::CAPACITY_TYPE)).map(|one| one.price)
     };
     // A sum of none is -0.
     (own.len(), own.iter().filter_map(price).fold(0.0, |sum, price| sum + price))

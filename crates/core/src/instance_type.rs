@@ -112,13 +112,13 @@ impl Offering {
 }
 
 impl InstanceType {
-    /// The highest price, in dollars an hour, in the zones and capacity types that are allowed; 0 if there is no such offering.
+    /// The highest price that is paid, in dollars an hour, in the zones and capacity types that are allowed; 0 if there is no such offering.
     /// One that is sold out now counts too, as it may be there at the launch.
     #[must_use]
     pub fn dearest_price(&self, wanted: &Requirements) -> f64 {
         let allows = |key: &str, value: &str| wanted.get(key).is_none_or(|one| one.has(value));
         let allowed = |one: &&Offering| allows(ZONE, &one.zone) && allows(CAPACITY_TYPE, &one.capacity_type);
-        self.offerings.iter().filter(allowed).map(|one| one.price).fold(0.0, f64::max)
+        self.offerings.iter().filter(allowed).map(Offering::billed_price).fold(0.0, f64::max)
     }
 
     /// True if it has GPUs or other accelerators that pods can request.

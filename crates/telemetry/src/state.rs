@@ -257,10 +257,7 @@ impl<'a> TypesByClass<'a> {
     /// $/h of an instance as the catalogue has it, 0 in a capacity reservation, and of the same machine on demand.
     pub fn price(&self, class: &str, kind: &str, zone: &str, capacity_type: &str) -> Option<(f64, f64)> {
         let kind = self.0.get(class)?.get(kind)?;
-        let price = |bought: &str| {
-            let mut here = kind.offerings.iter().filter(|one| one.zone == zone && one.capacity_type == bought);
-            here.next().map(|one| one.price)
-        };
+        let price = |bought: &str| kind.offering(zone, bought).map(|one| one.price);
         // An instance of a reservation is paid for, whether it runs or not.
         let own = if capacity_type == labels::RESERVED { 0.0 } else { price(capacity_type)? };
         Some((own, price(labels::ON_DEMAND).unwrap_or(own)))

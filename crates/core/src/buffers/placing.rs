@@ -10,6 +10,7 @@ use dovetail_api::v1::NodeClaim;
 use super::demand::{Buffer, CHUNK_NAME};
 use crate::cluster_state::{HeldRoom, NominationTarget, Planning, PlanningInput, Snapshot, with_itself};
 use crate::explain;
+use crate::instance_type::Offering;
 use crate::labels;
 use crate::pack::{Packing, PlannedClaim};
 use crate::pod::Pod;
@@ -260,8 +261,6 @@ fn share(pod: &Pod, allocatable: &Resources) -> f64 {
 fn price_of(problem: &Problem, node: usize) -> f64 {
     let label = |key: &str| problem.existing_nodes[node].labels.get(key).map(String::as_str).unwrap_or_default();
     let own = problem.instance_types.iter().find(|one| one.name == label(labels::INSTANCE_TYPE));
-    let bought = own.into_iter().flat_map(|one| &one.offerings);
-    let mut bought =
-        bought.filter(|one| one.zone == label(labels::ZONE) && one.capacity_type == label(labels::CAPACITY_TYPE));
-    bought.next().map_or(0.0, |one| one.billed_price()).max(0.0)
+    let bought = own.and_then(|own| own.offering(label(labels::ZONE), label(labels::CAPACITY_TYPE)));
+    bought.map_or(0.0, Offering::billed_price).max(0.0)
 }

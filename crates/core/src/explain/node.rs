@@ -10,7 +10,6 @@ use super::staying::{MethodAnswer, methods};
 use crate::cluster_state::{ClaimEntry, NodeEntry};
 use crate::disruption::machines::{NodeAndClaim, machines};
 use crate::disruption::price::node_price;
-use crate::instance_type::Offering;
 use crate::interruption::InterruptionNotice;
 use crate::termination::drain::{Latecomers, drain};
 use crate::termination::held::held;
@@ -102,8 +101,8 @@ fn overlaid_price(input: &ExplainInput<'_>, node: &NodeEntry) -> Option<f64> {
     let overlaid = input.snapshot.overlaid(&input.planning.instance_types);
     let types = overlaid.types.get(label(labels::NODE_POOL))?;
     let own = types.iter().find(|one| one.name == label(labels::INSTANCE_TYPE))?;
-    let same = |one: &&Offering| one.zone == label(labels::ZONE) && one.capacity_type == label(labels::CAPACITY_TYPE);
-    own.offerings.iter().find(same).filter(|one| one.list_price.is_some()).map(|one| one.price)
+    let bought = own.offering(label(labels::ZONE), label(labels::CAPACITY_TYPE));
+    bought.filter(|one| one.list_price.is_some()).map(|one| one.price)
 }
 
 /// The sentences that say where a node comes from.

@@ -40,9 +40,8 @@ fn cost_of(node: &JoinedNode, types: &[Arc<InstanceType>]) -> i64 {
 
 /// The price of a type's offering; where there is none any more, that of its dearest.
 fn bought(own: &InstanceType, zone: &str, capacity_type: &str) -> i64 {
-    let mut same = own.offerings.iter().filter(|one| one.zone == zone && one.capacity_type == capacity_type);
-    match same.next() {
-        Some(offering) => amount_of_dollars(offering.price),
+    match own.offering(zone, capacity_type) {
+        Some(offering) => amount_of_dollars(offering.billed_price()),
         None => dearest(&Requirements::new(), own),
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::overlays::WrittenOverlay;
 use crate::pack::{Options, solve};
 use crate::resources::DOLLARS;
 
@@ -29,7 +30,7 @@ fn priced(now: u64) -> PlanningInput {
 }
 
 /// A claim whose instance is there as spot.
-fn spot(name: &str, change: impl FnOnce(&mut Value)) -> NodeClaim {
+fn spot_claim(name: &str, change: impl FnOnce(&mut Value)) -> NodeClaim {
     let mut claim = launched_with(&kube_claim(name, Some(name), "1"), &format!("aws:///a/{name}"));
     let labels = claim.metadata.labels.get_or_insert_default();
     for (key, value) in [
@@ -56,13 +57,13 @@ fn claim_on_its_way_costs_its_dearest_and_node_its_offering() {
     assert_eq!(used(&state), 100_000, "zone a is all that it requires");
     state.apply_claim(Arc::new(kube_claim("planned", Some("planned"), "1")));
     assert_eq!(used(&state), 100_000, "created, and not launched");
-    state.apply_claim(Arc::new(spot("there", |_| ())));
+    state.apply_claim(Arc::new(spot_claim("there", |_| ())));
     assert_eq!(used(&state), 130_000);
-    state.apply_claim(Arc::new(spot("leaves", |claim| {
+    state.apply_claim(Arc::new(spot_claim("leaves", |claim| {
         claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     })));
     assert_eq!(used(&state), 160_000, "it is paid for until it has ended");
-    state.apply_claim(Arc::new(spot("ends", |claim| {
+    state.apply_claim(Arc::new(spot_claim("ends", |claim| {
         let ending = json!({"type": "InstanceTerminating", "status": "True", "reason": "x", "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z"});
         claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -98,7 +99,7 @@ fn packing_launches_up_to_the_ceiling_and_uses_what_is_left() {
         assert!(most <= 400_000, "{most} after {rounds:?}");
         for _ in 0..launched {
             let (name, pod) = (format!("n{bound}"), format!("p{bound}"));
-            state.apply_claim(Arc::new(spot(&name, |_| ())));
+            state.apply_claim(Arc::new(spot_claim(&name, |_| ())));
             state.apply_node(&kube_node(&name, &format!("aws:///a/{name}"), json!({})));
             state.apply_pod(&kube_pod(&pod, &name, "1500m")).unwrap();
             bound += 1;
@@ -120,4 +121,23 @@ fn unreadable_ceiling_stops_launches_of_its_pool_alone() {
     state.delete_pool("typo", None);
     let written = serde_json::to_string(&*state.snapshot().planning(&priced(0)).problem).unwrap();
     assert!(!written.contains(DOLLARS), "without the annotation the problem is as before: {written}");
+}
+
+/// An overlay ranks offerings: a ceiling counts what is paid, of nodes that are there and of those that packing launches.
+#[test]
+fn overlays_move_no_dollars_of_a_ceiling() {
+    let mut state = ClusterState::new();
+    state.apply_pool(ceiling("default", Some("0.20")));
+    let overlay = json!({"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": "cheap"},
+        "spec": {"requirements": [], "priceAdjustment": "-90%"}});
+    state.apply_overlay(WrittenOverlay::new(serde_json::from_value(overlay).unwrap()));
+    for pod in 0..3 {
+        state.apply_pod(&kube_pod(&format!("p{pod}"), "", "1500m")).unwrap();
+    }
+    let problem = state.snapshot().planning(&priced(0)).problem;
+    let spot = problem.instance_types[0].offering("a", "spot").unwrap();
+    assert!((spot.price - 0.003).abs() < 1e-9 && spot.billed_price() == 0.03, "{spot:?}");
+    assert_eq!(solve(&problem, &Options::default()).claims.len(), 1, "each may cost 0.12 $");
+    state.apply_claim(Arc::new(spot_claim("there", |_| ())));
+    assert_eq!(used(&state), 30_000);
 }
