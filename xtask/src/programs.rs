@@ -1,6 +1,6 @@
 //! All test programs, several at a time: some mostly wait for real clocks and other programs, others only compute.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,6 +17,9 @@ use crate::usage;
 /// Programs that mostly wait, one after another in each lane; all others are the last lane, which gives way to these.
 const WAITING: [&[&str]; 2] = [&["real"], &["conformance", "live", "real_posts"]];
 
+/// Arguments of cargo for the documentation's examples.
+const EXAMPLES: [&str; 4] = ["test", "--release", "--workspace", "--doc"];
+
 /// A test program.
 pub struct Program {
     name: String,
@@ -28,11 +31,29 @@ pub struct Program {
 /// Runs all of them and the documentation's examples; fails with the names of those that failed.
 pub fn run(programs: Vec<Program>, environment: &[(&str, &str)]) -> Result<(), String> {
     let mut failed = failures(programs, environment);
-    let examples = ["test", "--release", "--workspace", "--doc"];
-    if run_with("examples in the documentation", &cargo_program(), &examples, environment).is_err() {
-        failed.push("the documentation's examples".to_owned());
-    }
+    failed.extend(run_examples(environment).err());
     outcome(&failed)
+}
+
+/// Runs the documentation's examples; fails if one does, or if cargo compiles a crate of ours anew for them: that takes minutes,
+/// and comes about where a crate that macros and the binary share is the macros' alone without the binary.
+fn run_examples(environment: &[(&str, &str)]) -> Result<(), String> {
+    let before = builds_of_ours();
+    run_with("examples in the documentation", &cargo_program(), &EXAMPLES, environment)
+        .map_err(|_| "the documentation's examples".to_owned())?;
+    let anew: Vec<String> = builds_of_ours().difference(&before).cloned().collect();
+    if anew.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("one build: compiled anew for the examples: {}", anew.join(", ")))
+    }
+}
+
+/// Names of cargo's records of what it has built of our crates.
+fn builds_of_ours() -> BTreeSet<String> {
+    let records = std::fs::read_dir(root().join("target/release/.fingerprint"));
+    let names = records.into_iter().flatten().filter_map(|record| record.ok()?.file_name().into_string().ok());
+    names.filter(|name| name.starts_with("dovetail")).collect()
 }
 
 /// Runs some without the documentation's examples; fails with the names of those that failed.
