@@ -8,7 +8,7 @@ use dovetail_api::names::GROUP;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::LaunchError;
 use dovetail_cloud::launch::OfferingRefusal;
-use dovetail_cloud::launch::reason::{reason_of, remedy};
+use dovetail_cloud::launch::codes::{reason_of, remedy};
 use dovetail_cloud::launch::unauthorized::without_decision;
 use dovetail_core::cluster_state::NominationTarget;
 use k8s_openapi::api::core::v1::ObjectReference;

@@ -1,5 +1,6 @@
 //! Launching instances: what is asked, what comes of it, and the pure steps between.
 
+pub mod codes;
 pub mod filters;
 pub mod images;
 pub mod merge;

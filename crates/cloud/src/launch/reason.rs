@@ -1,6 +1,7 @@
 //! Reasons of a failed launch, as a NodeClaim's condition shows them (karpenter-aws 3.6), and what may be done next.
 
 use super::OfferingRefusal;
+use super::codes::reason_of;
 use super::readiness::READINESS_UNKNOWN;
 use super::unauthorized::Denied;
 use crate::error::CloudError;
@@ -70,57 +71,6 @@ impl LaunchErrorKind {
             Self::TokenUsed => "token_used",
             Self::Unsaid => "unsaid",
         }
-    }
-}
-
-/// Reason by what a code or a message contains; the first that fits counts.
-const REASONS: [(&str, &str); 21] = [
-    ("ServiceLinkedRoleCreationNotPermitted", "SpotSLRCreationFailed"),
-    ("not authorized for images", "AMIAuthorizationFailure"),
-    ("UnauthorizedOperation", "Unauthorized"),
-    ("not authorized to perform", "Unauthorized"),
-    ("AuthFailure", "Unauthorized"),
-    ("belong to different networks", "SecurityGroupSubnetVPCMismatch"),
-    ("iamInstanceProfile.name is invalid", "InstanceProfileNameInvalid"),
-    ("Invalid IAM Instance Profile", "InstanceProfileNameInvalid"),
-    ("InvalidLaunchTemplate", "LaunchTemplateNotFound"),
-    ("User data is limited", "UserDataSizeLimitExceeded"),
-    ("InvalidAMIID.NotFound", "AMINotFound"),
-    ("InvalidAMIID", "InvalidAMIID"),
-    ("RequestLimitExceeded", "RequestLimitExceeded"),
-    ("InternalError", "InternalError"),
-    ("not eligible for Free Tier", "FreeTierIneligible"),
-    ("MaxFleetCountExceeded", "FleetQuotaExceeded"),
-    ("PendingVerification", "AccountPendingVerification"),
-    ("MaxSpotInstanceCountExceeded", "SpotQuotaExceeded"),
-    ("VcpuLimitExceeded", "VCPULimitExceeded"),
-    ("InsufficientFreeAddressesInSubnet", "InsufficientFreeAddressesInSubnet"),
-    ("InsufficientInstanceCapacity", "InsufficientCapacity"),
-];
-
-/// The reason that a code and a message stand for.
-pub fn reason_of(code: &str, message: &str) -> &'static str {
-    REASONS
-        .iter()
-        .find(|(sign, _)| code.contains(sign) || message.contains(sign))
-        .map_or("LaunchFailed", |(_, reason)| reason)
-}
-
-/// Advice on a reason; empty where nobody can do anything, or EC2's words say it.
-pub fn remedy(reason: &str) -> &'static str {
-    match reason {
-        "Unauthorized" => {
-            "allow the action in the controller's policy; the stack of this version allows all that it needs"
-        }
-        "SpotSLRCreationFailed" => "create that role, or allow on-demand capacity in the NodePool",
-        "VCPULimitExceeded" | "SpotQuotaExceeded" | "FleetQuotaExceeded" => "raise the quota in Service Quotas",
-        "InsufficientFreeAddressesInSubnet" => "give the EC2NodeClass more subnets, or free addresses",
-        "InsufficientCapacity" => "allow more instance types, zones or capacity types in the NodePool",
-        "AMINotFound" | "InvalidAMIID" | "AMIAuthorizationFailure" => "correct the EC2NodeClass's amiSelectorTerms",
-        "InstanceProfileNameInvalid" => "correct the EC2NodeClass's role or instanceProfile",
-        "SecurityGroupSubnetVPCMismatch" => "let the EC2NodeClass select subnets and security groups of one VPC",
-        "UserDataSizeLimitExceeded" => "shorten the EC2NodeClass's userData",
-        _ => "",
     }
 }
 
@@ -282,19 +232,6 @@ mod tests {
     #[test]
     fn answer_without_instance_or_error_is_lack_of_capacity() {
         assert_eq!(LaunchError::from_refusals(vec![]).kind, LaunchErrorKind::InsufficientCapacity);
-    }
-
-    #[test]
-    fn reasons_are_those_of_the_specification() {
-        assert_eq!(reason_of("UnauthorizedOperation", "You are not authorized"), "Unauthorized");
-        assert_eq!(reason_of("AuthFailure.ServiceLinkedRoleCreationNotPermitted", ""), "SpotSLRCreationFailed");
-        assert_eq!(reason_of("InvalidLaunchTemplateName.NotFoundException", ""), "LaunchTemplateNotFound");
-        assert_eq!(reason_of("InvalidAMIID.NotFound", ""), "AMINotFound");
-        assert_eq!(
-            reason_of("InvalidParameterValue", "Value (x) for parameter iamInstanceProfile.name is invalid"),
-            "InstanceProfileNameInvalid"
-        );
-        assert_eq!(reason_of("Whatever", ""), "LaunchFailed");
     }
 
     #[test]

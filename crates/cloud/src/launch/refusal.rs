@@ -4,29 +4,8 @@ use std::time::Duration;
 
 use dovetail_api::names::labels::{ON_DEMAND, RESERVED, SPOT};
 
+use super::codes::Closes;
 use crate::unavailable::{OfferingKey, QuotaGroup, UnavailableOfferings};
-
-/// Codes after which an offering is held to be unavailable for a while.
-const MARKING: [&str; 9] = [
-    "InsufficientInstanceCapacity",
-    "MaxSpotInstanceCountExceeded",
-    "VcpuLimitExceeded",
-    "UnfulfillableCapacity",
-    "Unsupported",
-    "InsufficientFreeAddressesInSubnet",
-    "MaxFleetCountExceeded",
-    "ReservationCapacityExceeded",
-    // Not a refusal of a launch: EC2 takes back what it gave (karpenter-aws 5).
-    "SpotInterrupted",
-];
-/// The subnet has no address left.
-const FULL_SUBNET: &str = "InsufficientFreeAddressesInSubnet";
-/// Quotas of vCPUs: of a family group at a capacity type.
-const QUOTAS: [&str; 2] = ["VcpuLimitExceeded", "MaxSpotInstanceCountExceeded"];
-/// The quota of fleets: nothing is launched without one.
-const FLEET_QUOTA: &str = "MaxFleetCountExceeded";
-/// The account may not use spot at all.
-const NO_SPOT_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
 
 /// That spot is closed to the account, for people.
 pub const NO_SPOT: &str = "the account has no service-linked role for spot, and Dovetail may not create it (aws iam create-service-linked-role \
@@ -37,9 +16,6 @@ pub const NO_FLEETS: &str = "quota of EC2 fleets used up (MaxFleetCountExceeded)
 pub const NO_ADDRESSES: &str = "the class's subnets have no free address (InsufficientFreeAddressesInSubnet)";
 /// That EC2 has nothing, for people.
 pub const NO_CAPACITY: &str = "EC2 has no capacity (InsufficientInstanceCapacity)";
-
-/// Words of EC2 where a spread placement group has as many instances in a zone as it may have (seven).
-const SPREAD_LIMIT: &str = "limit of instances in this spread placement group";
 
 /// One offering that EC2 did not give.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,64 +35,70 @@ pub struct OfferingRefusal {
 }
 
 impl OfferingRefusal {
+    fn closes(&self) -> Closes {
+        Closes::of(&self.code, &self.message)
+    }
+
     /// There was no capacity or no quota: another offering, or a later moment, may have it.
     pub fn is_capacity(&self) -> bool {
-        MARKING.contains(&self.code.as_str()) || self.denies_spot() || self.message.contains(SPREAD_LIMIT)
+        self.closes() != Closes::Nothing
     }
 
     /// Spot is closed to the account.
     pub fn denies_spot(&self) -> bool {
-        self.code == NO_SPOT_ROLE
+        self.closes() == Closes::Spot
     }
 
     /// It is of more than an offering: a quota, or all of a capacity type.
     pub fn is_account_wide(&self) -> bool {
-        self.denies_spot() || self.code == FLEET_QUOTA || QUOTAS.contains(&self.code.as_str())
+        match self.closes() {
+            Closes::VcpuQuota | Closes::Fleets | Closes::Spot => true,
+            Closes::Nothing | Closes::Offering | Closes::Subnet => false,
+        }
     }
 
     /// The cause, where it is another than that there is no capacity: what is used up or missing, by the name that its owner knows.
     #[must_use]
     pub fn cause(&self) -> Option<&'static str> {
-        if self.denies_spot() {
-            return Some(NO_SPOT);
-        }
-        let group = QuotaGroup::from_instance_type(&self.instance_type);
-        match self.code.as_str() {
-            FLEET_QUOTA => Some(NO_FLEETS),
-            code if QUOTAS.contains(&code) => Some(group.used_up(&self.capacity_type)),
-            FULL_SUBNET => Some(NO_ADDRESSES),
-            _ => None,
+        match self.closes() {
+            Closes::Spot => Some(NO_SPOT),
+            Closes::Fleets => Some(NO_FLEETS),
+            Closes::VcpuQuota => Some(QuotaGroup::from_instance_type(&self.instance_type).used_up(&self.capacity_type)),
+            Closes::Subnet => Some(NO_ADDRESSES),
+            Closes::Nothing | Closes::Offering => None,
         }
     }
 
     /// The subnet ran out of addresses.
     pub fn fills_subnet(&self) -> bool {
-        self.code == FULL_SUBNET
+        self.closes() == Closes::Subnet
     }
 }
 
 impl UnavailableOfferings {
     /// Remembers what a refusal says about the next minutes: about as much as it covers, and no more.
     pub fn note(&mut self, now: Duration, refusal: &OfferingRefusal) {
-        let OfferingRefusal { capacity_type, instance_type, zone, subnet, code, .. } = refusal;
-        if refusal.denies_spot() {
-            return self.mark_capacity_type(now, SPOT, NO_SPOT);
-        }
-        if !refusal.is_capacity() {
-            return;
-        }
-        if code == FLEET_QUOTA {
-            [ON_DEMAND, SPOT, RESERVED].into_iter().for_each(|all| self.mark_capacity_type(now, all, NO_FLEETS));
-        } else if refusal.fills_subnet() && !subnet.is_empty() {
+        let OfferingRefusal { capacity_type, instance_type, zone, subnet, .. } = refusal;
+        match refusal.closes() {
+            Closes::Nothing => {}
+            Closes::Spot => self.mark_capacity_type(now, SPOT, NO_SPOT),
+            Closes::Fleets => {
+                [ON_DEMAND, SPOT, RESERVED].into_iter().for_each(|all| self.mark_capacity_type(now, all, NO_FLEETS));
+            }
             // The zone's other subnets may have addresses.
-            self.mark_subnet(now, subnet);
-        } else if QUOTAS.contains(&code.as_str()) && instance_type.is_empty() {
-            self.mark_capacity_type(now, capacity_type, QuotaGroup::Other.used_up(capacity_type));
-        } else if QUOTAS.contains(&code.as_str()) && capacity_type != RESERVED {
-            self.mark_quota(now, capacity_type, QuotaGroup::from_instance_type(instance_type));
-        } else if !instance_type.is_empty() && !zone.is_empty() {
-            let (capacity_type, instance_type, zone) = (capacity_type.clone(), instance_type.clone(), zone.clone());
-            self.mark(now, OfferingKey { capacity_type, instance_type, zone });
+            Closes::Subnet if !subnet.is_empty() => self.mark_subnet(now, subnet),
+            Closes::VcpuQuota if instance_type.is_empty() => {
+                self.mark_capacity_type(now, capacity_type, QuotaGroup::Other.used_up(capacity_type));
+            }
+            Closes::VcpuQuota if capacity_type != RESERVED => {
+                self.mark_quota(now, capacity_type, QuotaGroup::from_instance_type(instance_type));
+            }
+            Closes::Offering | Closes::Subnet | Closes::VcpuQuota => {
+                if !instance_type.is_empty() && !zone.is_empty() {
+                    let (capacity_type, instance_type) = (capacity_type.clone(), instance_type.clone());
+                    self.mark(now, OfferingKey { capacity_type, instance_type, zone: zone.clone() });
+                }
+            }
         }
     }
 }
@@ -124,6 +106,12 @@ impl UnavailableOfferings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::launch::codes::codes_that_close;
+
+    const NO_SPOT_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
+    const FLEET_QUOTA: &str = "MaxFleetCountExceeded";
+    const FULL_SUBNET: &str = "InsufficientFreeAddressesInSubnet";
+    const QUOTAS: [&str; 2] = ["VcpuLimitExceeded", "MaxSpotInstanceCountExceeded"];
 
     fn refusal(code: &str) -> OfferingRefusal {
         OfferingRefusal {
@@ -163,7 +151,7 @@ mod tests {
 
     #[test]
     fn only_capacity_codes_block_the_offering() {
-        for code in MARKING.into_iter().filter(|code| *code != FULL_SUBNET) {
+        for code in [Closes::Offering, Closes::VcpuQuota, Closes::Fleets].into_iter().flat_map(codes_that_close) {
             assert!(after(code).refused("m5.large", "us-east-1a", "on-demand"), "{code}");
         }
         assert!(!after("InvalidParameterValue").refused("m5.large", "us-east-1a", "on-demand"));
