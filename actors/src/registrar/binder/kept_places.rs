@@ -31,6 +31,9 @@ const AT_ONCE: usize = 16;
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// A node that takes longer than this to be ready has no places kept any more.
 const READY_WITHIN: SignedDuration = SignedDuration::from_secs(120);
+/// Time after a node is ready in which nominations are still checked: one that kube-scheduler removed just before, when it tried the
+/// pod, leaves the place to others for the ten seconds of the pod's back-off.
+const READY_FOR: SignedDuration = SignedDuration::from_secs(2);
 /// Longest wait of a node for the nomination of its pods, and the pause before another attempt.
 const LONGEST: Duration = Duration::from_secs(2);
 /// Time after it has joined in which a node may wait for others to be let in.
@@ -151,16 +154,22 @@ impl Registrar {
         }
     }
 
-    fn is_about_to_be_ready(&self, claim: &NodeClaim) -> bool {
+    /// True while the places of a node are kept: it is about to be ready, or has just become so.
+    fn keeps_places_of(&self, claim: &NodeClaim) -> bool {
         let own = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let since = condition(own, conditions::REGISTERED).map(|one| one.last_transition_time.0);
-        lifecycle::stage(claim) == Some(ClaimStage::Registered)
-            && since.is_some_and(|since| self.env.wall().duration_since(since) < READY_WITHIN)
+        let (entered, longest) = match lifecycle::stage(claim) {
+            Some(ClaimStage::Registered) => (conditions::REGISTERED, READY_WITHIN),
+            Some(ClaimStage::Initialized) => (conditions::INITIALIZED, READY_FOR),
+            Some(ClaimStage::Launched) | None => return false,
+        };
+        let since = condition(own, entered).map(|one| one.last_transition_time.0);
+        since.is_some_and(|since| self.env.wall().duration_since(since) < longest)
     }
 
-    /// Nominates pods, once more where kube-scheduler has taken it back, until their nodes are ready; takes back what is over.
+    /// Nominates pods, once more where kube-scheduler has taken it back, until their nodes are ready and a moment longer; takes
+    /// back what is over.
     pub(in crate::registrar) fn look_at_kept_places(&mut self, ctx: &mut Context<Self>) {
-        let coming = self.known.claims().filter(|claim| self.is_about_to_be_ready(claim));
+        let coming = self.known.claims().filter(|claim| self.keeps_places_of(claim));
         let coming: BTreeSet<String> = coming.map(|claim| claim.name_any()).collect();
         let nothing = coming.is_empty() && self.binder.kept.written.is_empty();
         if self.binder.kept.looking || nothing || !self.keeps_places() {

@@ -55,7 +55,7 @@ fn pod_is_nominated_to_the_node_that_was_planned_for_it() {
 }
 
 #[test]
-fn withdrawn_nomination_is_repeated_while_the_node_starts() {
+fn withdrawn_nomination_is_repeated_until_the_node_is_ready() {
     alone(|bench| async move {
         let actor = start(&bench);
         expected(&bench, &actor);
@@ -63,8 +63,14 @@ fn withdrawn_nomination_is_repeated_while_the_node_starts() {
         bench.pod_status("large", json!({"nominatedNodeName": null}));
         go_on(&bench, &actor, 5).await;
         assert_eq!(nominated(&bench, "large"), node_name(1));
-        // With the node ready that is kube-scheduler's again.
+        // kube-scheduler may have tried the pod just before the node was ready.
         bench.kubelet(1, "True");
+        show(&bench, &actor, 1);
+        bench.pass(0.5).await;
+        bench.pod_status("large", json!({"nominatedNodeName": null}));
+        go_on(&bench, &actor, 1).await;
+        assert_eq!(nominated(&bench, "large"), node_name(1));
+        // A moment later that is kube-scheduler's again.
         go_on(&bench, &actor, 5).await;
         bench.pod_status("large", json!({"nominatedNodeName": null}));
         go_on(&bench, &actor, 30).await;

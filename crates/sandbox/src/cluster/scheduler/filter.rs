@@ -205,8 +205,11 @@ impl FilterPlan {
                 _ => FilterReason::Insufficient(state.names.name(column).into()),
             });
         }
-        let refusal =
-            || self.volumes.judge(node).or_else(|| self.spread.judge(node)).or_else(|| self.affinity.judge(node));
+        let nominated = || kept.as_ref().and_then(|kept| kept.refuses(node, &self.class));
+        let refusal = || {
+            let own = self.volumes.judge(node).or_else(|| self.spread.judge(node));
+            own.or_else(|| self.affinity.judge(node)).or_else(nominated)
+        };
         match fits.then(refusal) {
             None => false,
             Some(None) => true,

@@ -1,14 +1,17 @@
 //! Pods that are nominated to a node (`status.nominatedNodeName`) and not bound yet. kube-scheduler tries that node first,
 //! and gives what they request of it to no other pod, unless that one has a higher priority.
 //!
-//! Requests and host ports count here. kube-scheduler counts nominated pods in the rules between pods, too.
+//! Requests, host ports and anti-affinity count here: a pod that must be alone on its node keeps it for itself. kube-scheduler
+//! counts nominated pods in topology spread, too.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use serde_json::Value;
 
 use super::Scheduler;
 use super::class::PodClass;
+use super::filter::FilterReason;
 use super::node::NodeInfo;
 use super::resources::ResourceAmounts;
 use super::spec::SpecHostPort;
@@ -36,6 +39,22 @@ pub(crate) struct Nominated {
 pub(crate) struct KeptRoom {
     pub used: ResourceAmounts,
     pub ports: Vec<SpecHostPort>,
+    /// Classes of the pods nominated to it.
+    nominated: Vec<Rc<PodClass>>,
+}
+
+impl KeptRoom {
+    /// The reason for which a pod may not be on the node beside those nominated to it, by anti-affinity of either.
+    pub(crate) fn refuses(&self, node: &NodeInfo, pod: &PodClass) -> Option<FilterReason> {
+        let against = |one: &PodClass, other: &PodClass| {
+            let mut terms = one.anti_affinity.iter().filter(|term| node.labels.contains_key(&term.key));
+            terms.any(|term| term.means(&other.namespace, &other.labels))
+        };
+        if self.nominated.iter().any(|other| against(pod, other)) {
+            return Some(FilterReason::AntiAffinity);
+        }
+        self.nominated.iter().any(|other| against(other, pod)).then_some(FilterReason::ExistingAntiAffinity)
+    }
 }
 
 impl Nominated {
@@ -84,8 +103,13 @@ impl SchedulerState {
     pub(crate) fn kept_room(&self, node: &NodeInfo, pod: &Key, priority: i32) -> Option<KeptRoom> {
         let mut kept: Option<KeptRoom> = None;
         for (id, count) in self.nominated.beside(&node.name, pod, priority) {
-            let class: &PodClass = &self.classes[id].class;
-            let kept = kept.get_or_insert_with(|| KeptRoom { used: node.used.clone(), ports: node.ports.clone() });
+            let class = &self.classes[id].class;
+            let kept = kept.get_or_insert_with(|| KeptRoom {
+                used: node.used.clone(),
+                ports: node.ports.clone(),
+                nominated: Vec::new(),
+            });
+            kept.nominated.push(class.clone());
             kept.used.add_times(&class.requests, count);
             kept.ports.extend(class.host_ports.iter().cloned());
         }

@@ -309,6 +309,29 @@ fn place_of_a_nominated_pod_is_kept_from_earlier_pods() {
 }
 
 #[test]
+fn nominated_pod_that_shuns_others_keeps_its_node_for_itself() {
+    // The shy pod is refused beside one of app small; the other is small and refuses whatever is shy.
+    let shuns = |app| json!({"containers": [container("1")], "affinity": anti(app, "kubernetes.io/hostname")});
+    for (nominated, on_it) in [(false, "first"), (true, "second")] {
+        on(&[], async |rig| {
+            rig.node_with("n", "a", "3", json!({"taints": [{"key": "later", "effect": "NoExecute"}]}));
+            rig.pod("first", json!({"app": "small"}), json!({}));
+            rig.pod("second", json!({"app": "shy"}), shuns("small"));
+            rig.pod("third", json!({"app": "small"}), shuns("shy"));
+            rig.after(20.0).await;
+            if nominated {
+                nominate(&rig, "second", json!("n"));
+            }
+            let_in(&rig);
+            rig.after(15.0).await;
+            assert_eq!(rig.place(on_it), "n", "{:?}", rig.places());
+            assert_eq!(rig.place("second") == "n", nominated, "{:?}", rig.places());
+            assert_eq!(rig.bound(), if nominated { 1 } else { 2 }, "{:?}", rig.places());
+        });
+    }
+}
+
+#[test]
 fn a_bound_pod_is_nominated_no_more() {
     on(&[], async |rig| {
         contended(&rig);
