@@ -38,7 +38,7 @@ pub struct Live {
 }
 
 /// Nothing that a sandbox is asked for takes longer.
-const LONGEST_WAIT: Duration = Duration::from_secs(180);
+pub const LONGEST_WAIT: Duration = Duration::from_secs(180);
 
 impl Live {
     /// Starts one; `name` names its files.

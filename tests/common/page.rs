@@ -13,7 +13,7 @@ pub fn get(address: &str, path: &str) -> (u16, String) {
 /// The same with these headers.
 pub fn asked(address: &str, path: &str, headers: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     // By HTTP/1.0, of which an answer does not come in chunks.
     write!(stream, "GET {path} HTTP/1.0\r\n{headers}\r\nconnection: close\r\n\r\n").unwrap();
     let mut text = String::new();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use common::live::Live;
+use common::live::{LONGEST_WAIT, Live};
 use common::{stderr, stdout, write};
 use serde_json::{Value, json};
 use stub::{api_server, list, not_found, reply, status};
@@ -37,7 +37,7 @@ fn answer_that(live: &Live, args: &[&str], fits: impl Fn(&Value) -> bool) -> Val
         if fits(&found) {
             return found;
         }
-        assert!(begun.elapsed() < Duration::from_secs(90), "{args:?}: {found:#}");
+        assert!(begun.elapsed() < LONGEST_WAIT, "{args:?}: {found:#}");
         std::thread::sleep(Duration::from_millis(300));
     }
 }

@@ -4,8 +4,9 @@
 use crate::common;
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use common::live::Live;
+use common::live::{LONGEST_WAIT, Live};
 use common::{arg, dovetail, scratch, stderr, write};
 use serde_json::{Value, json};
 
@@ -26,7 +27,7 @@ fn record_of_a_live_cluster_has_its_changes_and_is_played() {
         "record",
         &record,
         "--for",
-        "8s",
+        "20s",
         "--every",
         "1s",
         "--hash-names",
@@ -36,7 +37,13 @@ fn record_of_a_live_cluster_has_its_changes_and_is_played() {
         live.kubeconfig(),
     ]);
     let recording = command.env_clear().env("HOME", "/nonexistent").env("AWS_REGION", "us-east-1").spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    // It has begun, and has looked a second time.
+    let seen = || std::fs::read_to_string(&record).unwrap_or_default().matches("\"line\":\"seen\"").count();
+    let begun = Instant::now();
+    while seen() < 3 {
+        assert!(begun.elapsed() < LONGEST_WAIT, "it records nothing");
+        std::thread::sleep(Duration::from_millis(100));
+    }
     live.ok(&["scale", "deployment/web", "--replicas=9"]);
     let output = recording.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::common::live::LONGEST_WAIT;
 use crate::common::page::get;
 use crate::common::{arg, scratch};
 
@@ -161,7 +162,7 @@ impl Run {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dovetail"));
         command.arg("run").args(flags).env_clear().env("HOME", "/nonexistent").env("AWS_EC2_METADATA_DISABLED", "true");
         command.env("METRICS_PORT", "0").env("HEALTH_PROBE_PORT", "0").env("CONSOLE_PORT", "0");
-        command.env("STARTUP_TIMEOUT", "2s");
+        command.env("STARTUP_TIMEOUT", "20s");
         Self { command, name: name.to_owned() }
     }
 
@@ -185,7 +186,7 @@ impl Run {
 
     /// Lets it end by itself; nothing secret may have been written.
     pub fn ended(self) -> Ended {
-        self.start().ended(Duration::from_secs(60))
+        self.start().ended()
     }
 
     /// Starts it, its outputs going to files.
@@ -214,12 +215,12 @@ impl Drop for Running {
 
 impl Running {
     /// Waits for its end.
-    pub fn ended(mut self, within: Duration) -> Ended {
+    pub fn ended(mut self) -> Ended {
         let begun = Instant::now();
         let code = loop {
             match self.child.try_wait().unwrap() {
                 Some(status) => break status.code(),
-                None if begun.elapsed() > within => panic!("it goes on and on: {}", self.said()),
+                None if begun.elapsed() > LONGEST_WAIT => panic!("it goes on and on: {}", self.said()),
                 None => thread::sleep(Duration::from_millis(20)),
             }
         };
@@ -237,7 +238,7 @@ impl Running {
     }
 
     /// Waits for a line of its log, as JSON.
-    pub fn line(&mut self, fits: impl Fn(&Value) -> bool, within: Duration) -> Value {
+    pub fn line(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         let begun = Instant::now();
         loop {
             let text = std::fs::read_to_string(&self.stdout).unwrap();
@@ -246,14 +247,14 @@ impl Running {
                 return line;
             }
             assert!(self.child.try_wait().unwrap().is_none(), "it has ended: {}", self.said());
-            assert!(begun.elapsed() < within, "it never said so: {}", self.said());
+            assert!(begun.elapsed() < LONGEST_WAIT, "it never said so: {}", self.said());
             thread::sleep(Duration::from_millis(50));
         }
     }
 
     /// Waits for an event of its story.
-    pub fn event(&mut self, event: &str, within: Duration) -> Value {
-        self.line(|line| line["event"] == event, within)
+    pub fn event(&mut self, event: &str) -> Value {
+        self.line(|line| line["event"] == event)
     }
 
     /// The most memory that it has had so far, in KiB.
@@ -315,7 +316,7 @@ impl Sandbox {
     /// A replica for it.
     pub fn run(&self, name: &str) -> Run {
         let run = Run::new(name, &["--cluster-name", "demo"]).env("KUBECONFIG", &self.kubeconfig);
-        run.aws(self.aws.parse().unwrap()).env("STARTUP_TIMEOUT", "20s")
+        run.aws(self.aws.parse().unwrap()).env("STARTUP_TIMEOUT", "120s")
     }
 
     /// Applies manifests with kubectl.

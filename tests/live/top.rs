@@ -3,12 +3,12 @@
 
 use crate::common;
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::live::Live;
-use common::{stderr, stdout, write};
+use common::{stderr, write};
 use serde_json::{Value, json};
 
 /// The command on a cluster, with nothing of the tests' environment.
@@ -34,7 +34,7 @@ fn top_shows_nodes_and_pending_pods_on_a_pipe_and_on_a_terminal() {
     live.ok(&["wait", "--for=condition=Ready", "pod/small", "--timeout=120s"]);
     // The words about it are written as an event, after the decision.
     let mut facts = Value::Null;
-    for _ in 0..100 {
+    for _ in 0..300 {
         let mut once = top(env!("CARGO_BIN_EXE_dovetail"), &live);
         let output = once.args(["top", "--once", "-o", "json", "--offers", "shipped"]).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
@@ -57,15 +57,27 @@ fn top_shows_nodes_and_pending_pods_on_a_pipe_and_on_a_terminal() {
     terminal.args(["-qefc", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = terminal.spawn().expect("script");
     let mut keys = child.stdin.take().unwrap();
-    for (key, pause) in [("", 2500), ("3", 700), ("\r", 2000), ("q", 500), ("q", 0)] {
+    let mut screen = child.stdout.take().unwrap();
+    let mut shown = Vec::new();
+    // A key is pressed when what the one before brings is there.
+    let pages = [
+        ("", vec!["\u{1b}[?1049h", "/month", &node]),
+        ("3", vec!["huge"]),
+        ("\r", vec!["explain pod", "gets no node"]),
+    ];
+    for (key, words) in pages {
         keys.write_all(key.as_bytes()).unwrap();
         keys.flush().unwrap();
-        std::thread::sleep(Duration::from_millis(pause));
+        while !words.iter().all(|word| String::from_utf8_lossy(&shown).contains(word)) {
+            let mut more = [0; 4096];
+            let read = screen.read(&mut more).unwrap();
+            assert!(read > 0, "it has ended before it showed {words:?}: {}", String::from_utf8_lossy(&shown));
+            shown.extend_from_slice(&more[..read]);
+        }
     }
-    let output = child.wait_with_output().unwrap();
-    let shown = stdout(&output);
-    assert!(output.status.success(), "{shown}");
-    for word in [node.as_str(), "/month", "huge", "explain pod", "gets no node", "\u{1b}[?1049h", "\u{1b}[?1049l"] {
-        assert!(shown.contains(word), "{word}: {shown}");
-    }
+    keys.write_all(b"qq").unwrap();
+    keys.flush().unwrap();
+    screen.read_to_end(&mut shown).unwrap();
+    let shown = String::from_utf8_lossy(&shown);
+    assert!(child.wait().unwrap().success() && shown.contains("\u{1b}[?1049l"), "{shown}");
 }

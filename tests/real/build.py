@@ -145,7 +145,7 @@ def apt(*args, **more):
     for attempt in range(3):
         if attempt:
             subprocess.run(["apt-get", "update"], **quiet)
-        done = subprocess.run(["apt-get", "-o", "Acquire::Retries=3", *args], **quiet)
+        done = subprocess.run(["apt-get", "-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=600", *args], **quiet)
         if done.returncode == 0:
             return
     sys.exit(f"build.py: apt-get {' '.join(args)}: {done.stderr}")

@@ -1,7 +1,5 @@
 //! Callers of the conversion webhook that mean harm.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use crate::common::{self, write};
@@ -17,8 +15,8 @@ fn hostile_reviews_keep_memory_small_and_others_answered() {
     let sandbox = Sandbox::start("reviews", &[&write("run-reviews-secret.yaml", secret)]);
     let run = sandbox.run("reviews").env("WEBHOOK_ENABLED", "true").env("WEBHOOK_PORT", "0");
     let mut running = run.env("WEBHOOK_URL", "https://127.0.0.1:1/conversion/karpenter.sh").start();
-    let address = running.line(|line| !line["webhook"].is_null(), Duration::from_secs(20))["webhook"].clone();
-    running.event("webhook_serves", Duration::from_secs(40));
+    let address = running.line(|line| !line["webhook"].is_null())["webhook"].clone();
+    running.event("webhook_serves");
     let output = common::python(&["tests/live/run/hostile_reviews.py", address.as_str().unwrap(), "5"]);
     let told: Value = serde_json::from_str(&common::stdout(&output)).unwrap_or_else(|_| panic!("{output:?}"));
     let peak = running.peak_kib() / 1024;

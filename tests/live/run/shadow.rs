@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::common::live::LONGEST_WAIT;
 use crate::common::page::get;
 use crate::stub::{Run, Sandbox, kubeconfig};
 
@@ -70,43 +71,40 @@ fn shadow_runs_by_a_read_only_role_and_reports_its_launches() {
     let sandbox = Sandbox::start("beside", &["deploy/examples/spot.yaml"]);
     let (door, counts) = read_only(sandbox.api.parse().unwrap());
     let mut active = sandbox.run("active").start();
-    active.event("elected", Duration::from_secs(40));
+    active.event("elected");
     let flags = ["--shadow", "--cluster-name", "demo"];
     let kubeconfig = kubeconfig("shadow", &format!("http://{door}"));
     let run = Run::new("shadow", &flags).env("KUBECONFIG", &kubeconfig).aws(sandbox.aws.parse().unwrap());
-    let mut shadow = run.env("STARTUP_TIMEOUT", "20s").start();
-    let serving = shadow.line(|line| !line["metrics"].is_null(), Duration::from_secs(20));
+    let mut shadow = run.env("STARTUP_TIMEOUT", "120s").start();
+    let serving = shadow.line(|line| !line["metrics"].is_null());
     let metrics = serving["metrics"].as_str().unwrap().to_owned();
     let report = || serde_json::from_str::<Value>(&get(&metrics, "/shadow").1).unwrap_or_default();
     let until = |what: &str, holds: &dyn Fn(&Value) -> bool| {
         let begun = Instant::now();
         while !holds(&report()) {
-            assert!(begun.elapsed() < Duration::from_secs(90), "{what}: {:#}", report());
+            assert!(begun.elapsed() < LONGEST_WAIT, "{what}: {:#}", report());
             thread::sleep(Duration::from_millis(200));
         }
     };
     until("it has begun", &|report| report["now"].is_string());
     let missing = "limitranges cannot be listed and watched";
-    shadow.line(|line| line["message"].as_str().is_some_and(|text| text.contains(missing)), WAIT);
+    shadow.line(|line| line["message"].as_str().is_some_and(|text| text.contains(missing)));
 
     let pods = sandbox.apply("deploy/examples/inflate-400.yaml");
     assert!(pods.status.success(), "{pods:?}");
     let launched = |report: &Value, side: &str| report[side]["launched"].as_u64().is_some_and(|count| count > 0);
     until("both have launched", &|report| launched(report, "active") && launched(report, "shadow"));
-    shadow.line(|line| line["message"].as_str().is_some_and(|text| text.starts_with("would launch ")), WAIT);
-    shadow.line(|line| line["message"].as_str().is_some_and(|text| text.starts_with("launched ")), WAIT);
+    shadow.line(|line| line["message"].as_str().is_some_and(|text| text.starts_with("would launch ")));
+    shadow.line(|line| line["message"].as_str().is_some_and(|text| text.starts_with("launched ")));
     let (code, text) = get(&metrics, "/shadow.txt");
     assert!(code == 200 && text.contains("evictions"), "{code} {text}");
     assert!(get(&metrics, "/metrics").1.contains("dovetail_shadow_launched_total{side=\"shadow\"}"));
 
     shadow.signal("-TERM");
-    let ended = shadow.ended(Duration::from_secs(10));
+    let ended = shadow.ended();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.contains("the report:") && ended.stdout.contains("SIGTERM: ended"), "{}", ended.stdout);
     let [reads, writes] = &*counts;
     assert_eq!(writes.load(Ordering::Relaxed), 0, "it has asked for a verb that writes");
     assert!(reads.load(Ordering::Relaxed) >= 13, "it did not come by this door");
 }
-
-/// A line of the log comes with what it tells of.
-const WAIT: Duration = Duration::from_secs(10);
