@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
+use dovetail_api::autoscaling::CapacityQuota;
 use dovetail_api::overlays::NodeOverlay;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::cluster_state::{ClusterState, UpdateEffect, WatchedKind};
 use dovetail_core::lifecycle::{self, ClaimStage};
 use dovetail_core::overlays::WrittenOverlay;
+use dovetail_core::quotas::WrittenQuota;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 
@@ -175,6 +177,9 @@ impl ClusterWatcher {
         if self.env.settings.node_overlays() {
             self.watch_kind::<NodeOverlay>(ctx);
         }
+        if self.env.settings.capacity_quotas() {
+            self.watch_kind::<CapacityQuota>(ctx);
+        }
     }
 
     fn watch_kind<K: OptionalKind>(&mut self, ctx: &mut Context<Self>)
@@ -219,6 +224,27 @@ impl ClusterWatcher {
             self.overlays_changed(false);
         }
     }
+
+    /// A pod that waits may have room under a quota that is another one now, or gone.
+    fn quotas_changed(&self, news: bool) {
+        if news {
+            self.world_changed();
+        }
+        // New statuses of a quota are judged too.
+        self.cluster_changed();
+    }
+
+    fn put_quota(&mut self, quota: WrittenQuota) {
+        let news = self.state.apply_quota(quota);
+        self.quotas_changed(news);
+    }
+
+    /// Takes in a status that we wrote, unless the quota is gone or another one by now.
+    pub(super) fn quota_written(&mut self, quota: CapacityQuota) {
+        if self.state.quota_written(WrittenQuota::new(quota)) {
+            self.quotas_changed(false);
+        }
+    }
 }
 
 impl Handler<KindNews<NodeOverlay>> for ClusterWatcher {
@@ -247,6 +273,37 @@ impl Handler<KindNews<NodeOverlay>> for ClusterWatcher {
             }
             KindNews::Failed(pause, error) => self.kind_failed::<NodeOverlay>(pause, error),
             KindNews::Runs => self.watch_runs(NodeOverlay::RESOURCE),
+        }
+    }
+}
+
+impl Handler<KindNews<CapacityQuota>> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, news: KindNews<CapacityQuota>, _: &mut Self::Context) {
+        match news {
+            KindNews::NotServed => {
+                self.env.emit(LogEvent::QuotasNotServed {});
+                self.kind_known::<CapacityQuota>();
+            }
+            // The writer of statuses asks for the version itself.
+            KindNews::Served(_) => {}
+            KindNews::Seen(quota) => self.put_quota(WrittenQuota::new(*quota)),
+            KindNews::Unreadable(object) => {
+                let quota = CapacityQuota { metadata: object.metadata, spec: Default::default(), status: None };
+                self.put_quota(WrittenQuota::unreadable(quota, &object.why));
+            }
+            KindNews::Gone(name) => {
+                let news = self.state.delete_quota(&name);
+                self.quotas_changed(news);
+            }
+            KindNews::Listed(names) => {
+                let news = self.state.quotas_listed(|name| names.contains(name));
+                self.quotas_changed(news);
+                self.kind_known::<CapacityQuota>();
+            }
+            KindNews::Failed(pause, error) => self.kind_failed::<CapacityQuota>(pause, error),
+            KindNews::Runs => self.watch_runs(CapacityQuota::RESOURCE),
         }
     }
 }

@@ -167,6 +167,7 @@ impl Handler<Wrote> for ClusterWatcher {
             Wrote::Pool(pool) => self.apply_pool(*pool),
             Wrote::Class(class) => self.apply_class(*class),
             Wrote::Overlay(overlay) => self.overlay_written(*overlay),
+            Wrote::Quota(quota) => self.quota_written(*quota),
         }
     }
 }
