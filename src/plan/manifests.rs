@@ -77,10 +77,8 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     let mut problem = Arc::unwrap_or_clone(planning.problem);
     let holds_replicas = gates.static_capacity() && !groups;
     let snapshot = state.snapshot();
-    let static_pools = match holds_replicas {
-        true => static_pools::add(&mut problem, &snapshot, &input, &super::options(args)),
-        false => Vec::new(),
-    };
+    let static_pools =
+        holds_replicas.then(|| static_pools::add(&mut problem, &snapshot, &input, &super::options(args)));
     block_refused(&mut problem, &pods);
     problem.name = name;
     node_groups::apply(&mut problem, &manifests, &catalogue, groups, &mut warnings)?;
@@ -93,7 +91,7 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
         passed_over,
         live,
         baseline,
-        static_pools,
+        static_pools: static_pools.unwrap_or_default(),
         commitments: Arc::default(),
         running: None,
         buffers,

@@ -82,6 +82,76 @@ until: 9m
     assert!(!played.log_events("quota_not_held").is_empty());
 }
 
+/// A pod of 1.5 CPUs, of which a node takes one.
+const WEB: &str = "---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: default}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: main, image: pause, resources: {requests: {cpu: 1500m, memory: 256Mi}}}]
+";
+
+/// The class and the pool of [`manifests`].
+fn class_and_pool() -> (String, String) {
+    let all = manifests(0);
+    let mut parts = all.split("---\n");
+    (parts.next().unwrap().to_owned(), parts.next().unwrap().to_owned())
+}
+
+/// A static pool of five under a quota of three, and the room of a buffer under none: each says what is missing.
+#[test]
+fn static_pools_and_buffers_hold_quotas_and_say_so() {
+    let (class, pool) = class_and_pool();
+    let fixed = pool.replace("metadata: {name: default}", "metadata: {name: fixed}").replacen(
+        "spec:\n  disruption",
+        "spec:\n  replicas: 5\n  disruption",
+        1,
+    );
+    let of_pool = |name: &str, nodes: u32| {
+        let selector = format!("selector: {{matchLabels: {{karpenter.sh/nodepool: {name}}}}}");
+        quota(name, &format!("{selector}, limits: {{resources: {{nodes: {nodes}}}}}"))
+    };
+    let buffer = "---\napiVersion: autoscaling.x-k8s.io/v1beta1\nkind: CapacityBuffer\nmetadata: {name: room, namespace: default}\nspec: {scalableRef: {apiGroup: apps, kind: Deployment, name: web}, replicas: 2}\n";
+    let all =
+        [&class, "---\n", &pool, "---\n", &fixed, WEB, &of_pool("fixed", 3), &of_pool("default", 3), buffer].concat();
+    let gates = "featureGates: {CapacityQuota: true, StaticCapacity: true, CapacityBuffer: true}\nuntil: 3m\n";
+    let played = play_over("quota-held", &all, gates);
+    played.came_out_well();
+    assert_eq!(played.number("launched"), 6, "three of each pool");
+    let says = |event: &str, text: &str| played.log_events(event).iter().any(|line| line.to_string().contains(text));
+    assert!(says("replicas_missing", "2 missing: CapacityQuota fixed of 3 nodes reached: 0 left"));
+    assert!(says("buffer_short", "CapacityQuota default of 3 nodes reached: 0 left"));
+}
+
+/// Drift has the successor first: with a full quota nodes stay as they are, and with room for one they go one by one.
+#[test]
+fn replacements_wait_for_room_under_the_quota() {
+    let (class, pool) = class_and_pool();
+    let changed =
+        pool.replacen("  template:\n    spec:", "  template:\n    metadata: {labels: {v: two}}\n    spec:", 1);
+    write("quota-drift/drift.yaml", &changed);
+    write("quota-drift/more.yaml", &of_nodes(4));
+    let all = [&class, "---\n", &pool, WEB, &of_nodes(3)].concat();
+    let steps = "featureGates: {CapacityQuota: true}
+steps:
+  - {at: 3m, apply: [drift.yaml]}
+  - {at: 5m, apply: [more.yaml]}
+until: 11m
+";
+    let played = play_over("quota-drift", &all, steps);
+    played.came_out_well();
+    assert_eq!(launched_by(&played, 300.0), 3, "nothing is launched, and nothing removed");
+    let ends = played.times("terminated");
+    assert!(ends.iter().all(|at| *at > 300.0) && ends.len() >= 2, "{ends:?}");
+    let nodes = |time: f64| launched_by(&played, time + 0.001) - ends.iter().filter(|at| **at < time).count();
+    assert!(played.times("launched").into_iter().all(|at| nodes(at) <= 4), "one more than three at a time");
+}
+
 #[test]
 fn closed_gate_leaves_quotas_alone() {
     let crd = dovetail_api::crds::quota_crd_file().unwrap().1;

@@ -198,8 +198,7 @@ fn why_not(
     }
     let before = trial.types.clone();
     let mut allowed = before.clone();
-    let open = offering_bits & !limits[pool].closed();
-    let bits = if open == 0 { offering_bits } else { open };
+    let bits = limits[pool].open_of(offering_bits);
     limits[pool].retain_within(context.problem, &mut allowed, bits);
     let rule = match limits[pool].binding(context.problem, &before, bits) {
         Binding::Dollars => Rule::MaxCost,
@@ -207,8 +206,7 @@ fn why_not(
         Binding::Limits => Rule::Limits,
     };
     if !trial.retain(rule, allowed) {
-        let of = &context.problem.node_pools[view.index];
-        let detail = limits[pool].describe(context.problem, (&before, bits), of);
+        let detail = limits[pool].describe(context.problem, (&before, bits), &context.problem.node_pools[view.index]);
         return trial.end(rule, detail);
     }
     only_together(trial, topology)

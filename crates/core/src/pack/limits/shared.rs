@@ -158,6 +158,12 @@ impl LimitsLeft {
         self.by_type.iter().filter(reached).fold(0, |closed, (_, own)| closed | own.bits)
     }
 
+    /// Those of the offering bits that no quota closes; all of them if it closes all.
+    pub fn open_of(&self, bits: Mask) -> Mask {
+        let open = bits & !self.closed();
+        if open == 0 { bits } else { open }
+    }
+
     /// Changes of quotas' resources by a planned node.
     fn of_quotas(
         &self,
