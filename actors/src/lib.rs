@@ -1,6 +1,6 @@
 //! The life of a pod from pending to bound, a folder an actor, in the order in which data flows:
 //! [`pod_watcher`], [`cluster_watcher`], [`catalogue`], [`batcher`], [`packer`], [`launcher`], [`registrar`]; around them
-//! [`node_class`], [`owner`], [`static_pools`], [`buffers`], [`overlays`], [`translator`], [`recorder`], [`webhook`]; and its way back: [`interruption`], [`disruptor`], [`janitor`], [`terminator`].
+//! [`node_class`], [`owner`], [`static_pools`], [`buffers`], [`overlays`], [`quotas`], [`translator`], [`recorder`], [`webhook`]; and its way back: [`interruption`], [`disruptor`], [`janitor`], [`terminator`].
 //! [`leadership`] starts and ends them, in a [`replica`] each; [`wiring`] says who sends to whom. What they share lies below them:
 //! [`messages`], [`settings`], [`telemetry`], [`context`], [`reading`] (every object that comes from the API server, one by
 //! one), and the ways to the API server and the cloud, `kube` and `cloud`.
@@ -13,6 +13,7 @@ pub mod launcher;
 pub mod overlays;
 pub mod packer;
 pub mod pod_watcher;
+pub mod quotas;
 pub mod registrar;
 pub mod static_pools;
 

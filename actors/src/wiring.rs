@@ -35,11 +35,11 @@
 //! | `interruption` | `MarkDeleting` | `cluster_watcher` |
 //! | `terminator` | `Roll` | `cluster_watcher` |
 //! | `disruptor`, `static_pools`, `janitor`, `interruption` (failed status checks), `terminator` (what is interrupted) | `Remove` | `terminator` |
-//! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `overlays`, `control_plane` | `Wrote` | `cluster_watcher` |
-//! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `translator`, `overlays`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |
+//! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `overlays`, `quotas`, `control_plane` | `Wrote` | `cluster_watcher` |
+//! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `translator`, `overlays`, `quotas`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |
 //! | `packer`, `disruptor`, `launcher`, `static_pools`, `buffers` | `TakeObserved` | `cluster_watcher` |
 //! | `packer`, `disruptor`, `launcher`, `static_pools`, `buffers`, `overlays`, `replica` | `InstanceTypesFor` | `catalogue` |
-//! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `buffers`, `overlays`, `janitor`, `translator` | `Record` | `recorder` |
+//! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `buffers`, `overlays`, `quotas`, `janitor`, `translator` | `Record` | `recorder` |
 //! | `control_plane` (claims that the watches do not show) | `NotRead`, `TellNotSynced` | `cluster_watcher` |
 //! | `disruptor` | `MarkDeleting` | `cluster_watcher` |
 //! | `janitor` | `InstancesSeen` | `disruptor` |
@@ -54,7 +54,7 @@
 //! | `replica` | `WatchLeader` | `control_plane` |
 //! | `replica` | `ReleaseLease` | `leader`, `control_plane` |
 //! | `replica` | `ObserveReplica` | `control_plane` |
-//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `translator`, `recorder`, `leader`, `webhook`, `static_pools`, `buffers`, `overlays` |
+//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `translator`, `recorder`, `leader`, `webhook`, `static_pools`, `buffers`, `overlays`, `quotas` |
 
 mod gated;
 mod observed;
@@ -86,6 +86,7 @@ use crate::overlays::Overlays;
 use crate::owner::{Owner, OwnerLinks};
 use crate::packer::{Packer, PackerLinks};
 use crate::pod_watcher::PodWatcher;
+use crate::quotas::Quotas;
 use crate::recorder::Recorder;
 use crate::registrar::{Registrar, RegistrarLinks};
 use crate::static_pools::StaticPools;
@@ -153,6 +154,8 @@ pub struct Leading {
     pub buffers: Option<Addr<Buffers>>,
     /// Conditions of overlays, where the gate NodeOverlay is open.
     pub overlays: Option<Addr<Overlays>>,
+    /// Status of quotas, where the gate CapacityQuota is open.
+    pub quotas: Option<Addr<Quotas>>,
 }
 
 fn begin<A: Actor<Context = Context<A>>>(make: impl FnOnce(&mut Context<A>) -> A) -> Addr<A> {
@@ -202,6 +205,7 @@ pub fn start_leading(env: &Env, means: &ActorParts, warm: &Warm, leader_term: &L
             begin(|_| Buffers::new(env, links, means.solver.clone()))
         }),
         overlays: env.settings.node_overlays().then(|| begin(|_| Overlays::new(env, term.overlays()))),
+        quotas: env.settings.capacity_quotas().then(|| begin(|_| Quotas::new(env, term.quotas()))),
         owner: owner_ctx.run(Owner::new(env, term.owner(&registrar, &terminator))),
         interruption: begin(|_| Interruption::new(env, term.interruption(&packer, &terminator))),
         janitor: begin(|_| Janitor::new(env, term.janitor(&disruptor, &terminator))),
@@ -347,6 +351,7 @@ fn attach(warm: &Warm, leading: &Leading) {
         leading.static_pools.clone().map(Addr::recipient),
         leading.buffers.clone().map(Addr::recipient),
         leading.overlays.clone().map(Addr::recipient),
+        leading.quotas.clone().map(Addr::recipient),
     ];
     warm.catalogue.do_send(CatalogueAttach(packer.clone().recipient()));
     warm.cluster_watcher.do_send(Attach {

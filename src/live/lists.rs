@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use dovetail_actors::Settings;
 use dovetail_actors::reading::LenientApi;
+use dovetail_api::autoscaling::CapacityQuota;
 use dovetail_api::overlays::NodeOverlay;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::cluster_state::{ClusterState, KeptFacts, Unreadable, WatchedKind};
 use dovetail_core::overlays::WrittenOverlay;
+use dovetail_core::quotas::WrittenQuota;
 use dovetail_input::Failure;
 use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
@@ -18,6 +20,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
@@ -31,6 +34,8 @@ const PAGE: u32 = 500;
 const MOST_RESTARTS: usize = 3;
 /// Resource of NodeOverlays.
 const OVERLAYS: &str = "nodeoverlays";
+/// Resource of CapacityQuotas.
+const QUOTAS: &str = "capacityquotas";
 /// Time for which nodes that are launched are waited for before they count as not used; a reader judges none.
 const JUDGED_AFTER: Duration = Duration::from_secs(3600);
 
@@ -81,6 +86,9 @@ pub async fn read_state(
     if settings.node_overlays() {
         reader.overlays().await?;
     }
+    if settings.capacity_quotas() {
+        reader.quotas().await?;
+    }
     let mut state = reader.state;
     state.allow_rollouts(settings.moves_rollout);
     // Takes in what pools and classes say of launches; nothing is judged by it.
@@ -128,29 +136,57 @@ impl Reader<'_> {
         .await
     }
 
-    /// Lists NodeOverlays, page by page. A list that the API server forgets is named as missing, and those that were read count.
-    async fn overlays(&mut self) -> Result<(), Failure> {
-        let api = LenientApi::<NodeOverlay>::all(self.client.clone());
+    /// Lists the objects of a feature gate's kind, page by page. A list that the API server forgets is named as missing, and those
+    /// that were read count.
+    async fn of_gate<K>(
+        &mut self,
+        resource: &str,
+        apply: impl Fn(&mut ClusterState, K),
+        unreadable: impl Fn(&mut ClusterState, ObjectMeta, &str),
+    ) -> Result<(), Failure>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let api = LenientApi::<K>::all(self.client.clone());
         let mut params = ListParams::default().limit(PAGE);
         loop {
             let page = match api.list(&params).await {
                 Ok(page) => page,
                 Err(error) => {
-                    let why = why_unread(&error, OVERLAYS)?;
-                    self.missing.push(Missing { what: OVERLAYS.to_owned(), why });
+                    let why = why_unread(&error, resource)?;
+                    self.missing.push(Missing { what: resource.to_owned(), why });
                     return Ok(());
                 }
             };
-            for overlay in page.items {
-                self.state.apply_overlay(WrittenOverlay::new(overlay));
-            }
+            page.items.into_iter().for_each(|one| apply(&mut self.state, one));
             for Unreadable { metadata, why, .. } in page.unreadable {
-                let overlay = NodeOverlay { metadata, spec: Default::default(), status: None };
-                self.state.apply_overlay(WrittenOverlay::unreadable(overlay, &why));
+                unreadable(&mut self.state, metadata, &why);
             }
             let Some(token) = page.continues else { return Ok(()) };
             params = params.continue_token(&token);
         }
+    }
+
+    async fn overlays(&mut self) -> Result<(), Failure> {
+        let apply = |state: &mut ClusterState, overlay| {
+            state.apply_overlay(WrittenOverlay::new(overlay));
+        };
+        let unreadable = |state: &mut ClusterState, metadata, why: &str| {
+            let overlay = NodeOverlay { metadata, spec: Default::default(), status: None };
+            state.apply_overlay(WrittenOverlay::unreadable(overlay, why));
+        };
+        self.of_gate(OVERLAYS, apply, unreadable).await
+    }
+
+    async fn quotas(&mut self) -> Result<(), Failure> {
+        let apply = |state: &mut ClusterState, quota| {
+            state.apply_quota(WrittenQuota::new(quota));
+        };
+        let unreadable = |state: &mut ClusterState, metadata, why: &str| {
+            let quota = CapacityQuota { metadata, spec: Default::default(), status: None };
+            state.apply_quota(WrittenQuota::unreadable(quota, why));
+        };
+        self.of_gate(QUOTAS, apply, unreadable).await
     }
 
     /// Lists a kind into the state. One that may not be listed is named as missing.

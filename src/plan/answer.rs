@@ -16,6 +16,7 @@ use super::difference::PlanDifference;
 use super::live::LiveSummary;
 use super::otherwise::Alternative;
 use super::overlays::{self, OverlayPlan};
+use super::quotas::QuotaPlan;
 use super::static_pools::StaticPoolPlan;
 
 /// Times that the command took.
@@ -62,6 +63,9 @@ pub struct PlanAnswer<'a> {
     /// NodeOverlays, where their feature gate is open.
     #[serde(skip_serializing_if = "<[OverlayPlan]>::is_empty")]
     pub(super) overlays: &'a [OverlayPlan],
+    /// CapacityQuotas, where their feature gate is open.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) capacity_quotas: Vec<QuotaPlan>,
 }
 
 /// The answer with what was asked for beside the plan.
@@ -178,6 +182,7 @@ impl<'a> PlanAnswer<'a> {
                 .collect(),
             static_pools: &[],
             overlays: &[],
+            capacity_quotas: Vec::new(),
         }
     }
 }

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::admitted::PlanAdmission;
 use super::live_buffers::read_buffers;
 use super::manifests::{instance_types, left_out, ready, unschedulable};
-use super::{Loaded, overlays, unplanned};
+use super::{Loaded, overlays, quotas, unplanned};
 use crate::cli::PlanArgs;
 use crate::live::what_if::Scale;
 use crate::live::{self, LiveCluster};
@@ -85,6 +85,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
     let mut warnings: Vec<String> =
         cluster.missing.iter().map(|one| format!("not read: {}: {}", one.what, one.why)).collect();
     let overlays = overlays::take_from(&mut given, cluster.settings.node_overlays())?;
+    let quotas = quotas::take_from(&mut given, cluster.settings.capacity_quotas())?;
     let passed_over = unplanned::line(&given);
     warnings.extend(unplanned::warnings(&given));
     let mut input = cluster.planning.clone();
@@ -98,6 +99,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
     let changes: Vec<Manifest> = given.into_iter().filter(|one| !one.foreign).chain(scaled).collect();
     apply(&mut cluster, &changes, &mut input, &mut warnings)?;
     overlays::apply_all(&mut cluster.state, overlays);
+    quotas::apply_all(&mut cluster.state, quotas);
     let planning = cluster.state.snapshot().planning(&input);
     let mut problem = Arc::unwrap_or_clone(planning.problem);
     let (snapshot, holds_replicas) = (cluster.state.snapshot(), cluster.settings.static_capacity());
@@ -121,6 +123,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
         running: Some(running),
         buffers,
         overlays,
+        quotas: quotas::plans(&snapshot),
     })
 }
 

@@ -27,7 +27,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::admitted::{self, Admitted, PlanAdmission};
 use super::live::LiveSummary;
 use super::picture::{Picture, resolved_types};
-use super::{Loaded, buffers, node_groups, overlays, static_pools, storage, unplanned};
+use super::{Loaded, buffers, node_groups, overlays, quotas, static_pools, storage, unplanned};
 use crate::cli::{PackingPolicy, PlanArgs};
 use crate::near::did_you_mean;
 
@@ -47,6 +47,7 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     let gates = static_pools::gates_of(args.feature_gates.as_deref())?;
     let groups = args.packing_policy == Some(PackingPolicy::NodeGroups);
     let overlays = overlays::take_from(&mut manifests, gates.node_overlays() && !groups)?;
+    let quotas = quotas::take_from(&mut manifests, gates.capacity_quotas() && !groups)?;
     let (buffers, passed_over) = buffers::of_manifests(&manifests, gates.capacity_buffers() && !groups)?;
     let unplanned = unplanned::warnings(&manifests);
     let planned = |manifest: &Manifest| !manifest.foreign && unplanned::other_moment(manifest).is_none();
@@ -57,6 +58,7 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     state.set_expendable(args.expendable_pods_priority_cutoff.map(ExpendableCutoff::from_priority).unwrap_or_default());
     apply_pools(&mut state, &mut input, &manifests, &catalogue, picture.is_some(), &mut warnings)?;
     overlays::apply_all(&mut state, overlays);
+    quotas::apply_all(&mut state, quotas);
     let admission = PlanAdmission::from_manifests(&manifests);
     let pods = admission.pods(&manifests, &mut warnings);
     storage::apply(&mut state, &manifests, &pods, &mut warnings);
@@ -75,10 +77,8 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     let mut problem = Arc::unwrap_or_clone(planning.problem);
     let holds_replicas = gates.static_capacity() && !groups;
     let snapshot = state.snapshot();
-    let static_pools = match holds_replicas {
-        true => static_pools::add(&mut problem, &snapshot, &input, &super::options(args)),
-        false => Vec::new(),
-    };
+    let static_pools =
+        holds_replicas.then(|| static_pools::add(&mut problem, &snapshot, &input, &super::options(args)));
     block_refused(&mut problem, &pods);
     problem.name = name;
     node_groups::apply(&mut problem, &manifests, &catalogue, groups, &mut warnings)?;
@@ -91,11 +91,12 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
         passed_over,
         live,
         baseline,
-        static_pools,
+        static_pools: static_pools.unwrap_or_default(),
         commitments: Arc::default(),
         running: None,
         buffers,
         overlays: overlays::plans(&snapshot, &input),
+        quotas: quotas::plans(&snapshot),
     })
 }
 

@@ -16,6 +16,7 @@ mod otherwise;
 mod overlays;
 mod page;
 mod picture;
+mod quotas;
 mod static_pools;
 mod storage;
 mod table;
@@ -65,6 +66,8 @@ struct Loaded {
     buffers: buffers::Demands,
     /// NodeOverlays, where their feature gate is open.
     overlays: Vec<overlays::OverlayPlan>,
+    /// CapacityQuotas, where their feature gate is open.
+    quotas: Vec<quotas::QuotaPlan>,
     /// The problem without what-ifs that its reader makes, if the plan is to be compared with that.
     baseline: Option<Arc<Problem>>,
 }
@@ -212,6 +215,7 @@ fn whole_answer<'a>(
     let mut plan = answer::PlanAnswer::new(&loaded.problem, packing, times, called);
     plan.static_pools = &loaded.static_pools;
     plan.overlays = &loaded.overlays;
+    plan.capacity_quotas = quotas::planned(&loaded.quotas, &loaded.problem, packing);
     plan.bill = beside.bill.map(answer::BillAnswer::from);
     let alternatives = if args.what_if.otherwise { beside.alternatives.as_slice() } else { &[] };
     answer::WholeAnswer {
@@ -227,6 +231,7 @@ fn text(args: &PlanArgs, loaded: &Loaded, packing: &Packing, beside: &Beside) ->
     let mut text = table::render(&loaded.problem, packing, args);
     beside.bill.iter().for_each(|bill| text.push_str(&table::bill_line(bill)));
     text.push_str(&overlays::lines(&loaded.problem, packing, &loaded.overlays));
+    text.push_str(&quotas::lines(&quotas::planned(&loaded.quotas, &loaded.problem, packing)));
     text.push_str(&static_pools::lines(&loaded.static_pools));
     text.extend(beside.room.iter().map(buffers::lines));
     if args.what_if.otherwise {

@@ -43,6 +43,7 @@ pub fn load(path: &str) -> Result<Loaded, Vec<Mistake>> {
         running: None,
         buffers: Default::default(),
         overlays: Vec::new(),
+        quotas: Vec::new(),
     })
 }
 

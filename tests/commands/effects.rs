@@ -165,7 +165,7 @@ fn a_gate_that_is_misspelt_is_said() {
     assert_eq!(told("FEATURE_GATES", there), [""; 0]);
     let of_static_pools = "StaticCapacity=true,TerminateFirstDrift=true,TerminateFirstRepair=true";
     assert_eq!(told("FEATURE_GATES", of_static_pools), [""; 0]);
-    assert_eq!(told("FEATURE_GATES", "CapacityBuffer=true,NodeOverlay=true"), [""; 0]);
+    assert_eq!(told("FEATURE_GATES", "CapacityBuffer=true,CapacityQuota=true,NodeOverlay=true"), [""; 0]);
 }
 
 /// Constants of names, by file.

@@ -120,6 +120,7 @@ fn the_page_has_every_rule_with_the_remedy_of_the_event() {
         Rule::Together,
         Rule::Limits,
         Rule::MaxCost,
+        Rule::Quota,
     ];
     let known: Vec<_> = all.iter().map(|rule| (rule.name().to_owned(), rule.remedy().to_owned())).collect();
     assert_eq!(written, known);

@@ -16,7 +16,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LIST = pathlib.Path(__file__).with_name("upstream-fields.tsv")
-OURS = ["deploy/crds/*.yaml", "deploy/buffers/*.yaml", "deploy/kwok/*.yaml"]
+OURS = ["deploy/crds/*.yaml", "deploy/buffers/*.yaml", "deploy/quotas/*.yaml", "deploy/kwok/*.yaml"]
 FACTS = [
     "type", "format", "default", "enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties",
     "maxProperties", "nullable", "x-kubernetes-int-or-string", "x-kubernetes-list-map-keys", "x-kubernetes-list-type",
@@ -40,6 +40,7 @@ MEANT = [
     ("NodePool|NodeClaim|NodeOverlay", r".*\.(requirements|taints|startupTaints)\[\]\.(key|value|values)", "maxLength|pattern", "labels' own bounds, on each value and not on the list"),
     (".*", r".*\.(timeAdded|lastTransitionTime|endTime|lastPodEventTime)", "pattern", "a time that no client can read is refused"),
     ("CapacityBuffer", r"status\.podTemplateRef\.name", "minLength", "the status is ours to write"),
+    ("CapacityQuota", r"spec\.limits\.resources(\{\})?", "rules|minimum", "whole amounts by pattern and minimum in the place of a rule"),
     ("KWOKNodeClass", r"spec\.nodeRegistrationDelay", "maxLength", "no duration is longer"),
     ("KWOKNodeClass", "status", "default", "its conditions are written when it has been read"),
 ]

@@ -20,6 +20,9 @@ BUFFERS = "capacity buffers, behind their feature gate: played against the sandb
 #: Why the rules of overlays are there.
 OVERLAYS = "NodeOverlays, behind their feature gate: played against the sandbox, whose requests are not recorded"
 
+#: Why the rules of quotas are there.
+QUOTAS = "quotas on capacity, behind their feature gate: played against the sandbox, whose requests are not recorded"
+
 #: A rule's verb without a request in the recording, and why it is there.
 UNRECORDED = {
     ("get", "", "persistentvolumeclaims", "*"): "the volume of a pod that is drained, before its node may go",
@@ -33,6 +36,9 @@ UNRECORDED = {
     ("list", "autoscaling.x-k8s.io", "capacitybuffers", "*"): BUFFERS,
     ("watch", "autoscaling.x-k8s.io", "capacitybuffers", "*"): BUFFERS,
     ("patch", "autoscaling.x-k8s.io", "capacitybuffers/status", "*"): BUFFERS,
+    ("list", "autoscaling.x-k8s.io", "capacityquotas", "*"): QUOTAS,
+    ("watch", "autoscaling.x-k8s.io", "capacityquotas", "*"): QUOTAS,
+    ("patch", "autoscaling.x-k8s.io", "capacityquotas/status", "*"): QUOTAS,
     ("list", "karpenter.sh", "nodeoverlays", "*"): OVERLAYS,
     ("watch", "karpenter.sh", "nodeoverlays", "*"): OVERLAYS,
     ("patch", "karpenter.sh", "nodeoverlays/status", "*"): OVERLAYS,
@@ -47,7 +53,7 @@ UNRECORDED = {
 def rendered():
     """The roles of the control plane's own account."""
     command = [build.build("helm"), "template", "dovetail", roles.ROOT / "deploy/helm/dovetail", "--namespace", "kube-system"]
-    sets = ["--set", "settings.clusterName=demo,moves.rollout=true,settings.featureGates.capacityBuffer=true,settings.featureGates.nodeOverlay=true", "--kube-version", "1.33.0", "--skip-tests"]
+    sets = ["--set", "settings.clusterName=demo,moves.rollout=true,settings.featureGates.capacityBuffer=true,settings.featureGates.capacityQuota=true,settings.featureGates.nodeOverlay=true", "--kube-version", "1.33.0", "--skip-tests"]
     said = subprocess.run([*command, *sets], capture_output=True, text=True, check=True).stdout
     objects = [one for one in yaml.safe_load_all(said) if one]
     account = next(one for one in objects if one["kind"] == "ServiceAccount")["metadata"]["name"]

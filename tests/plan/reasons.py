@@ -7,6 +7,7 @@ PRESUPPOSED = {
     "taints": lambda cls, pool: cls.tolerates(pool.taints),
     "limits": lambda cls, pool: pool.limits,
     "maxCost": lambda cls, pool: pool.limits,
+    "quota": lambda cls, pool: True,
     "volumes": lambda cls, pool: cls.volumes,
     "minValues": lambda cls, pool: pool.min_values,
 }

@@ -39,6 +39,7 @@ mod packing;
 mod pools;
 #[path = "cloud/prices.rs"]
 mod prices;
+mod quotas;
 mod refused;
 #[path = "ends/repair.rs"]
 mod repair;

@@ -142,7 +142,7 @@ impl Actor for Buffers {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.look_for_kind(ctx);
+        self.watch_buffers(ctx);
         self.look_in(LISTED_WITHIN, ctx);
     }
 }

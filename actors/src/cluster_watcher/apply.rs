@@ -1,21 +1,24 @@
 //! Takes what the watches show into the cluster state and reports it to the actors concerned.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
+use dovetail_api::autoscaling::CapacityQuota;
 use dovetail_api::overlays::NodeOverlay;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::cluster_state::{ClusterState, UpdateEffect, WatchedKind};
 use dovetail_core::lifecycle::{self, ClaimStage};
 use dovetail_core::overlays::WrittenOverlay;
+use dovetail_core::quotas::WrittenQuota;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
-use kube_runtime::watcher::Event;
 
 use super::ClusterWatcher;
-use super::overlays::{self, SeenOverlay, SeenUnreadable};
-use crate::messages::{Came, ClaimChanged, ClaimGone, ClassChanged, NodeChanged, NodeGone, PoolChanged, WorldChanged};
+use crate::kube::served::{KindNews, OptionalKind, watch_where_served};
+use crate::messages::{
+    ClaimChanged, ClaimGone, ClassChanged, NodeChanged, NodeGone, PoolChanged, WatchFailed, WorldChanged,
+};
 use crate::telemetry::log_event::LogEvent;
 
 impl ClusterWatcher {
@@ -26,9 +29,9 @@ impl ClusterWatcher {
         self.world_changed();
     }
 
-    /// The cluster is known once all kinds have been listed, overlays too where they count.
+    /// The cluster is known once all kinds have been listed, those behind open feature gates too.
     pub(super) fn note_synced(&mut self) {
-        if self.state.synced() && self.overlays.known && !self.synced {
+        if self.state.synced() && self.not_known.is_empty() && !self.synced {
             self.synced = true;
             let now = self.state.snapshot();
             let (pods, nodes, node_claims) = (now.pods.len(), now.nodes.len(), now.claims.len());
@@ -169,39 +172,36 @@ impl ClusterWatcher {
 }
 
 impl ClusterWatcher {
-    /// Begins to watch overlays if the gate is open.
-    pub(super) fn begin_overlays(&mut self, ctx: &mut Context<Self>) {
-        match self.env.settings.node_overlays() {
-            true => self.look_for_overlays(ctx),
-            false => self.overlays.known = true,
+    /// Begins to watch the kinds whose gates are open.
+    pub(super) fn begin_gated(&mut self, ctx: &mut Context<Self>) {
+        if self.env.settings.node_overlays() {
+            self.watch_kind::<NodeOverlay>(ctx);
+        }
+        if self.env.settings.capacity_quotas() {
+            self.watch_kind::<CapacityQuota>(ctx);
         }
     }
 
-    fn look_for_overlays(&mut self, ctx: &mut Context<Self>) {
-        let asking = overlays::are_served(self.client.clone());
-        ctx.spawn(asking.into_actor(self).map(|served, watcher, ctx| match served {
-            Some(true) => watcher.watch_overlays(ctx),
-            Some(false) => {
-                if !std::mem::replace(&mut watcher.overlays.reported, true) {
-                    watcher.env.emit(LogEvent::OverlaysNotServed {});
-                    watcher.overlays_known();
-                }
-                ctx.run_later(overlays::LOOK_FOR_KIND, |watcher, ctx| watcher.look_for_overlays(ctx));
-            }
-            None => drop(ctx.run_later(overlays::ASK_AGAIN, |watcher, ctx| watcher.look_for_overlays(ctx))),
-        }));
-    }
-
-    fn watch_overlays(&self, ctx: &mut Context<Self>) {
-        let watching = overlays::watch_overlays(ctx.address(), self.env.clone(), self.client.clone());
+    fn watch_kind<K: OptionalKind>(&mut self, ctx: &mut Context<Self>)
+    where
+        Self: Handler<KindNews<K>>,
+    {
+        self.not_known.insert(K::RESOURCE);
+        let watching = watch_where_served::<K, Self>(ctx.address(), self.env.clone(), self.client.clone());
         ctx.spawn(watching.into_actor(self));
     }
 
-    fn overlays_known(&mut self) {
-        self.overlays.known = true;
-        self.failures.listed(overlays::RESOURCE);
+    /// All objects of a kind are known, or it is not served.
+    pub(super) fn kind_known<K: OptionalKind>(&mut self) {
+        self.not_known.remove(K::RESOURCE);
+        self.failures.listed(K::RESOURCE);
         self.note_synced();
         self.world_changed();
+    }
+
+    /// The watch of a kind has failed.
+    pub(super) fn kind_failed<K: OptionalKind>(&mut self, pause: Duration, error: String) {
+        self.watch_failed(WatchFailed { kind: K::RESOURCE, pause, error });
     }
 
     /// Everything that is planned by prices may come out differently.
@@ -214,9 +214,6 @@ impl ClusterWatcher {
     }
 
     fn put_overlay(&mut self, overlay: WrittenOverlay) {
-        if let Some(listing) = &mut self.overlays.listing {
-            listing.insert(overlay.object.name_any());
-        }
         let news = self.state.apply_overlay(overlay);
         self.overlays_changed(news);
     }
@@ -227,42 +224,86 @@ impl ClusterWatcher {
             self.overlays_changed(false);
         }
     }
-}
 
-impl Handler<SeenOverlay> for ClusterWatcher {
-    type Result = ();
+    /// A pod that waits may have room under a quota that is another one now, or gone.
+    fn quotas_changed(&self, news: bool) {
+        if news {
+            self.world_changed();
+        }
+        // New statuses of a quota are judged too.
+        self.cluster_changed();
+    }
 
-    fn handle(&mut self, SeenOverlay(event): SeenOverlay, _: &mut Self::Context) {
-        match event {
-            Event::Init => self.overlays.listing = Some(BTreeSet::new()),
-            Event::InitApply(overlay) | Event::Apply(overlay) => self.put_overlay(WrittenOverlay::new(overlay)),
-            Event::Delete(overlay) => {
-                let news = self.state.delete_overlay(&overlay.name_any());
-                self.overlays_changed(news);
-            }
-            Event::InitDone => {
-                let listed = self.overlays.listing.take().unwrap_or_default();
-                let news = self.state.overlays_listed(|name| listed.contains(name));
-                self.overlays_changed(news);
-                self.overlays_known();
-            }
+    fn put_quota(&mut self, quota: WrittenQuota) {
+        let news = self.state.apply_quota(quota);
+        self.quotas_changed(news);
+    }
+
+    /// Takes in a status that we wrote, unless the quota is gone or another one by now.
+    pub(super) fn quota_written(&mut self, quota: CapacityQuota) {
+        if self.state.quota_written(WrittenQuota::new(quota)) {
+            self.quotas_changed(false);
         }
     }
 }
 
-impl Handler<SeenUnreadable> for ClusterWatcher {
+impl Handler<KindNews<NodeOverlay>> for ClusterWatcher {
     type Result = ();
 
-    fn handle(&mut self, SeenUnreadable(object, came): SeenUnreadable, _: &mut Self::Context) {
-        match came {
-            Came::Gone => {
-                let news = self.state.delete_overlay(object.metadata.name.as_deref().unwrap_or_default());
-                self.overlays_changed(news);
+    fn handle(&mut self, news: KindNews<NodeOverlay>, _: &mut Self::Context) {
+        match news {
+            KindNews::NotServed => {
+                self.env.emit(LogEvent::OverlaysNotServed {});
+                self.kind_known::<NodeOverlay>();
             }
-            Came::Listed | Came::Changed => {
+            KindNews::Served(_) => {}
+            KindNews::Seen(overlay) => self.put_overlay(WrittenOverlay::new(*overlay)),
+            KindNews::Unreadable(object) => {
                 let overlay = NodeOverlay { metadata: object.metadata, spec: Default::default(), status: None };
                 self.put_overlay(WrittenOverlay::unreadable(overlay, &object.why));
             }
+            KindNews::Gone(name) => {
+                let news = self.state.delete_overlay(&name);
+                self.overlays_changed(news);
+            }
+            KindNews::Listed(names) => {
+                let news = self.state.overlays_listed(|name| names.contains(name));
+                self.overlays_changed(news);
+                self.kind_known::<NodeOverlay>();
+            }
+            KindNews::Failed(pause, error) => self.kind_failed::<NodeOverlay>(pause, error),
+            KindNews::Runs => self.watch_runs(NodeOverlay::RESOURCE),
+        }
+    }
+}
+
+impl Handler<KindNews<CapacityQuota>> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, news: KindNews<CapacityQuota>, _: &mut Self::Context) {
+        match news {
+            KindNews::NotServed => {
+                self.env.emit(LogEvent::QuotasNotServed {});
+                self.kind_known::<CapacityQuota>();
+            }
+            // The writer of statuses asks for the version itself.
+            KindNews::Served(_) => {}
+            KindNews::Seen(quota) => self.put_quota(WrittenQuota::new(*quota)),
+            KindNews::Unreadable(object) => {
+                let quota = CapacityQuota { metadata: object.metadata, spec: Default::default(), status: None };
+                self.put_quota(WrittenQuota::unreadable(quota, &object.why));
+            }
+            KindNews::Gone(name) => {
+                let news = self.state.delete_quota(&name);
+                self.quotas_changed(news);
+            }
+            KindNews::Listed(names) => {
+                let news = self.state.quotas_listed(|name| names.contains(name));
+                self.quotas_changed(news);
+                self.kind_known::<CapacityQuota>();
+            }
+            KindNews::Failed(pause, error) => self.kind_failed::<CapacityQuota>(pause, error),
+            KindNews::Runs => self.watch_runs(CapacityQuota::RESOURCE),
         }
     }
 }

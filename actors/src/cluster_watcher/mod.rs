@@ -5,7 +5,7 @@
 //! At the mailbox's bound: nothing here waits, so the mailbox is empty whenever the replica is idle; facts are never
 //! dropped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ use crate::messages::{
 use crate::reading::report::Reports;
 
 mod apply;
+mod gated;
 mod lag;
-mod overlays;
 mod unobserved;
 mod unread;
 mod watches;
@@ -58,7 +58,8 @@ pub struct ClusterWatcher {
     /// Time of the last request that was not answered as the watches did not show the cluster. Monotonic.
     hidden: Duration,
     lag: Lag,
-    overlays: overlays::OverlayWatch,
+    /// Kinds behind open feature gates that are not known yet, as their watches are called.
+    not_known: BTreeSet<&'static str>,
 }
 
 impl ClusterWatcher {
@@ -83,7 +84,7 @@ impl ClusterWatcher {
             failures: unread::WatchFailures::default(),
             hidden: now,
             lag: Lag::default(),
-            overlays: overlays::OverlayWatch::default(),
+            not_known: BTreeSet::new(),
         }
     }
 
@@ -166,6 +167,7 @@ impl Handler<Wrote> for ClusterWatcher {
             Wrote::Pool(pool) => self.apply_pool(*pool),
             Wrote::Class(class) => self.apply_class(*class),
             Wrote::Overlay(overlay) => self.overlay_written(*overlay),
+            Wrote::Quota(quota) => self.quota_written(*quota),
         }
     }
 }

@@ -84,10 +84,7 @@ impl Handler<WatchRuns> for ClusterWatcher {
     type Result = ();
 
     fn handle(&mut self, runs: WatchRuns, _: &mut Self::Context) {
-        self.failures.all.remove(runs.kind);
-        if self.failures.all.is_empty() {
-            self.failures.pods.clear();
-        }
+        self.watch_runs(runs.kind);
     }
 }
 
@@ -99,8 +96,8 @@ impl Handler<TellNotSynced> for ClusterWatcher {
             return;
         }
         let provider = self.env.settings.provider;
-        let overlays = (!self.overlays.known).then_some(super::overlays::RESOURCE);
-        let kinds: Vec<_> = self.state.not_listed().map(|kind| kind.resource_of(provider)).chain(overlays).collect();
+        let gated = self.not_known.iter().copied();
+        let kinds: Vec<_> = self.state.not_listed().map(|kind| kind.resource_of(provider)).chain(gated).collect();
         let errors = self.failures.all.iter().map(|(kind, one)| format!("{kind}: {}", one.error));
         let error = errors.collect::<Vec<_>>().join("; ");
         self.env.emit(LogEvent::NotSynced { kinds: kinds.join(", "), error });
@@ -211,6 +208,14 @@ impl ClusterWatcher {
                 let unusable = CannotUse { kind: *kind, object: unread.clone() };
                 self.to_leader(|leader| self.env.post(&leader.unusable, unusable.clone()));
             }
+        }
+    }
+
+    /// The watch of a kind, as it is called, is known to run again.
+    pub(super) fn watch_runs(&mut self, kind: &str) {
+        self.failures.all.remove(kind);
+        if self.failures.all.is_empty() {
+            self.failures.pods.clear();
         }
     }
 

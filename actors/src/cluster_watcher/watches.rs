@@ -68,7 +68,7 @@ impl Actor for ClusterWatcher {
             StorageClass: StorageClass => "storageclasses", CSINode: CsiNode => "csinodes",
             StatefulSet: StatefulSet => "statefulsets", LimitRange: LimitRange => "limitranges",
             RuntimeClass: RuntimeClass => "runtimeclasses");
-        self.begin_overlays(ctx);
+        self.begin_gated(ctx);
         if self.env.settings.default_spread.is_empty() {
             // Nothing is asked of them, and there may be very many.
             for kind in WatchedKind::OF_DEFAULT_SPREAD {

@@ -8,5 +8,6 @@ mod listing;
 pub mod node_classes;
 pub mod nodes;
 mod refusal;
+pub mod served;
 pub mod watch;
 mod woken;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use actix::Recipient;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::{Instance, LaunchRequest, LaunchedInstance};
+use dovetail_core::cluster_state::NO_CLASS;
 use dovetail_core::launch_backoff::{BackoffCause, LaunchOutcome};
 use dovetail_core::lifecycle::claim::class_stamps;
 use dovetail_core::lifecycle::launch::launch_allowed;
@@ -68,25 +69,6 @@ pub struct Launching {
     /// Number of orders that waited behind it.
     pub behind: usize,
 }
-
-/// Reason why there is nothing to ask the cloud for.
-struct NoRequest {
-    /// Reason as counted by metrics.
-    label: &'static str,
-    reason: &'static str,
-    why: &'static str,
-}
-
-const NO_CLASS: NoRequest = NoRequest {
-    label: "nodeclass_not_ready",
-    reason: "NodeClassNotReady",
-    why: "its EC2NodeClass is not there or not resolved",
-};
-const NO_ROOM: NoRequest = NoRequest {
-    label: "limits",
-    reason: "LimitsReached",
-    why: "an earlier leader has made it, and what has been planned since leaves no room for it in its NodePool's limits",
-};
 
 /// Cuts a foreign text to the length that is quoted.
 pub fn short(words: &str) -> String {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Message, Recipient};
+use dovetail_api::autoscaling::CapacityQuota;
 use dovetail_api::overlays::NodeOverlay;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::Resources;
@@ -40,6 +41,8 @@ pub enum Wrote {
     Class(Box<EC2NodeClass>),
     /// An overlay, as the API server answered.
     Overlay(Box<NodeOverlay>),
+    /// A CapacityQuota whose status was written.
+    Quota(Box<CapacityQuota>),
 }
 
 /// There is nothing to be had for a claim, as EC2 refuses it or all of it is known to be refused. Fact, from `launcher`, before the claim goes.

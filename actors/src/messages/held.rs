@@ -29,6 +29,25 @@ pub struct OverlaysState {
     pub overlays: BTreeMap<String, String>,
 }
 
+/// State of `quotas`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct QuotasState {
+    pub looks: u64,
+    /// By name; the first hundred of them.
+    pub quotas: BTreeMap<String, QuotaState>,
+}
+
+/// State of a CapacityQuota.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct QuotaState {
+    /// `spec.limits.resources`, in cores and whole units.
+    pub limits: BTreeMap<String, f64>,
+    /// Capacity of the Nodes that count, of those resources.
+    pub used: BTreeMap<String, f64>,
+    /// Message of the condition Reconciled.
+    pub says: String,
+}
+
 /// State of a capacity buffer: numbers of pods that it has room for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

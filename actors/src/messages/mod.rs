@@ -25,7 +25,9 @@ pub use cluster::{
     TellNotSynced, WatchFailed, WatchRuns, Wrote,
 };
 pub use events::{Record, reference};
-pub use held::{BufferState, BuffersState, HoldRoom, OverlaysState, StaticPoolState, StaticPoolsState};
+pub use held::{
+    BufferState, BuffersState, HoldRoom, OverlaysState, QuotaState, QuotasState, StaticPoolState, StaticPoolsState,
+};
 pub use instances::InstancesSeen;
 pub use launch::{CameToNothing, ClosedPools, LaunchClaims, LaunchFails, LaunchOrder, NotRegistered};
 pub use ownership::{ClaimRefused, InstanceKnown, LookUp};

@@ -7,7 +7,7 @@ use actix::Message;
 use serde::Serialize;
 
 use super::Term;
-use super::held::{BuffersState, OverlaysState, StaticPoolsState};
+use super::held::{BuffersState, OverlaysState, QuotasState, StaticPoolsState};
 
 /// Asks an actor for its state.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +76,7 @@ states! {
     static_pools: StaticPools(StaticPoolsState),
     buffers: Buffers(BuffersState),
     overlays: Overlays(OverlaysState),
+    quotas: Quotas(QuotasState),
 }
 
 /// State of `control_plane`.

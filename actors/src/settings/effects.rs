@@ -8,8 +8,9 @@ use super::parse::gates;
 use super::table::{TABLE, Topic};
 
 /// Gates of `FEATURE_GATES` that are known and have an effect: all of them.
-const GATES_THERE: [&str; 11] = [
+const GATES_THERE: [&str; 12] = [
     known_gates::CAPACITY_BUFFER,
+    known_gates::CAPACITY_QUOTA,
     known_gates::DRIFT,
     known_gates::MANY_TO_MANY,
     known_gates::NODE_OVERLAY,

@@ -14,6 +14,8 @@ pub(super) const NODE_REPAIR: &str = "NodeRepair";
 pub(super) const STATIC_CAPACITY: &str = "StaticCapacity";
 /// The gate of capacity buffers.
 pub(super) const CAPACITY_BUFFER: &str = "CapacityBuffer";
+/// The gate of quotas on capacity. Karpenter has none of this name.
+pub(super) const CAPACITY_QUOTA: &str = "CapacityQuota";
 /// The gate of prices and resources by NodeOverlays.
 pub(super) const NODE_OVERLAY: &str = "NodeOverlay";
 /// The gates by which a node of a static pool at its limit goes before its successor.
@@ -49,6 +51,11 @@ impl Settings {
     /// True if the room of capacity buffers is held.
     pub fn capacity_buffers(&self) -> bool {
         self.gates.contains(CAPACITY_BUFFER)
+    }
+
+    /// True if CapacityQuotas are held.
+    pub fn capacity_quotas(&self) -> bool {
+        self.gates.contains(CAPACITY_QUOTA)
     }
 
     /// True if NodeOverlays count.

@@ -192,8 +192,7 @@ log_events! {
     InstanceNotOwned "instance_not_owned" Warn { node_claim: String, instance: String, reason: String, error: String } =>
         format!("instance {instance} of nodeclaim {node_claim} is not its own: {error}; it is neither drained nor ended");
     /// A claim carries a launch token that is another's.
-    TokenNotOwned "token_not_owned" Warn { node_claim: String, token: String } =>
-        format!("the launch token {token} of nodeclaim {node_claim} is not made of its uid, and is not believed");
+    TokenNotOwned "token_not_owned" Warn { node_claim: String, token: String } => format!("the launch token {token} of nodeclaim {node_claim} is not made of its uid, and is not believed");
     /// A node is not used by the pods that it was launched for.
     NodeNotUsed "node_not_used" Warn { node_claim: String, node: String, node_pool: String, reason: String, failures: u32, pause_seconds: u64, pods: Names, message: String } => message.clone();
     /// The pods of a new node wait for a taint that its pool does not declare.
@@ -204,8 +203,7 @@ log_events! {
     /// A claim has been deleted.
     ClaimDeleted "nodeclaim_deleted" Info { node_claim: String, reason: String } => format!("deleted nodeclaim {node_claim}: {reason}");
     /// A claim has been deleted by our own decision; its node goes.
-    Removing "removing" Info { node_claim: String, node: String, reason: String } =>
-        format!("removing nodeclaim {node_claim}{}: {reason}", if node.is_empty() { String::new() } else { format!(" and node {node}") });
+    Removing "removing" Info { node_claim: String, node: String, reason: String } => format!("removing nodeclaim {node_claim}{}: {reason}", if node.is_empty() { String::new() } else { format!(" and node {node}") });
     /// A claim's node may take until then.
     Deadline "termination_deadline" Info { node_claim: String, at: String } => format!("nodeclaim {node_claim} has until {at} to be drained");
     /// Dovetail keeps new pods off a Node.
@@ -336,15 +334,21 @@ log_events! {
     /// A capacity buffer has all its room.
     BufferHeld "buffer_held" Info { buffer: String, why: String } => format!("capacitybuffer {buffer}: {why}");
     /// The API server does not serve CapacityBuffers.
-    BuffersNotServed "buffers_not_served" Warn {} =>
-        "the API server serves no CapacityBuffers of autoscaling.x-k8s.io: install their CRD, or close the feature gate CapacityBuffer";
+    BuffersNotServed "buffers_not_served" Warn {} => "the API server serves no CapacityBuffers of autoscaling.x-k8s.io: install their CRD, or close the feature gate CapacityBuffer";
     /// A NodeOverlay is left out.
     OverlayRefused "overlay_refused" Warn { overlay: String, why: String } => format!("nodeoverlay {overlay} is left out: {why}");
     /// A NodeOverlay counts.
     OverlayApplied "overlay_applied" Info { overlay: String, why: String } => format!("nodeoverlay {overlay} counts: {why}");
+    /// A CapacityQuota is not held.
+    QuotaNotHeld "quota_not_held" Warn { quota: String, why: String } => format!("capacityquota {quota}: {why}");
+    /// Nodes have more than a CapacityQuota allows.
+    QuotaExceeded "quota_exceeded" Warn { quota: String, why: String } => format!("capacityquota {quota}: {why}");
+    /// A CapacityQuota is held, and nodes have no more than it allows.
+    QuotaHeld "quota_held" Info { quota: String, why: String } => format!("capacityquota {quota}: {why}");
+    /// The API server does not serve CapacityQuotas.
+    QuotasNotServed "quotas_not_served" Warn {} => "the API server serves no CapacityQuotas of autoscaling.x-k8s.io: install their CRD, or close the feature gate CapacityQuota";
     /// The API server does not serve NodeOverlays.
-    OverlaysNotServed "overlays_not_served" Warn {} =>
-        "the API server serves no NodeOverlays of karpenter.sh/v1alpha1: install their CRD, or close the feature gate NodeOverlay";
+    OverlaysNotServed "overlays_not_served" Warn {} => "the API server serves no NodeOverlays of karpenter.sh/v1alpha1: install their CRD, or close the feature gate NodeOverlay";
     /// A static pool lacks nodes that are not on their way.
     ReplicasMissing "replicas_missing" Warn { node_pool: String, why: String } => format!("nodepool {node_pool} lacks nodes: {why}");
     /// A static pool has all its nodes.

@@ -6,6 +6,7 @@ use super::TermParts;
 use crate::buffers::BuffersLinks;
 use crate::launcher::Launcher;
 use crate::overlays::OverlaysLinks;
+use crate::quotas::QuotasLinks;
 use crate::static_pools::StaticPoolsLinks;
 use crate::terminator::Terminator;
 
@@ -28,6 +29,14 @@ impl TermParts<'_> {
             launcher: launcher.clone().into(),
             recorder: self.warm.recorder.clone().into(),
             calls: self.calls("buffers"),
+        }
+    }
+
+    pub(super) fn quotas(&self) -> QuotasLinks {
+        QuotasLinks {
+            cluster: self.warm.cluster_watcher.clone().into(),
+            recorder: self.warm.recorder.clone().into(),
+            calls: self.calls("quotas"),
         }
     }
 

@@ -25,6 +25,7 @@ impl Leading {
         let static_pools = self.static_pools.clone().map(|actor| ("static_pools", actor.recipient()));
         let buffers = self.buffers.clone().map(|actor| ("buffers", actor.recipient()));
         let overlays = self.overlays.clone().map(|actor| ("overlays", actor.recipient()));
+        let quotas = self.quotas.clone().map(|actor| ("quotas", actor.recipient()));
         let always = vec![
             ("batcher", self.batcher.clone().recipient()),
             ("packer", self.packer.clone().recipient()),
@@ -38,6 +39,6 @@ impl Leading {
             ("owner", self.owner.clone().recipient()),
             ("translator", self.translator.clone().recipient()),
         ];
-        always.into_iter().chain(static_pools).chain(buffers).chain(overlays).collect()
+        always.into_iter().chain(static_pools).chain(buffers).chain(overlays).chain(quotas).collect()
     }
 }

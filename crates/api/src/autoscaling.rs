@@ -1,9 +1,10 @@
-//! CapacityBuffer of `autoscaling.x-k8s.io`: room for pods that do not exist yet. The kind is Cluster Autoscaler's; a cluster that
-//! has its CRD keeps it, also one that serves v1alpha1 alone, which has the same fields.
+//! Cluster Autoscaler's kinds of `autoscaling.x-k8s.io`: CapacityBuffer, room for pods that do not exist yet, and CapacityQuota, a
+//! limit on nodes by their labels. A cluster that has their CRDs keeps them, also one that serves v1alpha1 alone, which has the same
+//! fields.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
@@ -127,4 +128,74 @@ pub struct CapacityBufferStatus {
     /// Fields of other controllers.
     #[serde(flatten)]
     pub others: BTreeMap<String, serde_json::Value>,
+}
+
+/// A limit on the resources of all nodes with certain labels, whichever NodePool makes them. The kind is Cluster Autoscaler's.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "autoscaling.x-k8s.io",
+    version = "v1beta1",
+    kind = "CapacityQuota",
+    plural = "capacityquotas",
+    shortname = "cq",
+    status = "CapacityQuotaStatus",
+    derive = "PartialEq",
+    schema = "disabled",
+    doc = "CapacityQuota limits what nodes with certain labels have together"
+)]
+#[serde(rename_all = "camelCase")]
+pub struct CapacityQuotaSpec {
+    /// Nodes that count, by their labels; all if it is empty or absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
+    /// The limits.
+    #[serde(default)]
+    pub limits: CapacityAmounts,
+}
+
+/// A CapacityQuota of v1alpha1. [`CapacityQuota`] is made of it.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "autoscaling.x-k8s.io",
+    version = "v1alpha1",
+    kind = "CapacityQuota",
+    root = "CapacityQuotaAlpha",
+    plural = "capacityquotas",
+    status = "CapacityQuotaStatus",
+    derive = "PartialEq",
+    schema = "disabled"
+)]
+pub struct CapacityQuotaAlphaSpec {
+    /// The fields, which are those of v1beta1.
+    #[serde(flatten)]
+    pub fields: CapacityQuotaSpec,
+}
+
+impl From<CapacityQuotaAlpha> for CapacityQuota {
+    fn from(alpha: CapacityQuotaAlpha) -> Self {
+        Self { metadata: alpha.metadata, spec: alpha.spec.fields, status: alpha.status }
+    }
+}
+
+/// Amounts by resource: cpu, memory, `nodes` (their number), and any other that nodes have.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CapacityAmounts {
+    /// The amounts.
+    #[serde(default)]
+    pub resources: ResourceList,
+}
+
+/// Status of a quota.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CapacityQuotaStatus {
+    /// Capacity of the nodes that are there, of the resources that the quota names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<CapacityAmounts>,
+    /// Conditions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// The generation that the rest is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
 }

@@ -45,6 +45,7 @@ pub mod pod;
 pub mod price_rise;
 pub mod problem;
 pub mod quantity;
+pub mod quotas;
 pub mod requirements;
 pub mod resources;
 pub mod say_once;

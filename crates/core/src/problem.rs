@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::daemons::DaemonShare;
 use crate::instance_type::InstanceType;
 use crate::pod::Pod;
+use crate::quotas::Quota;
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::{PODS, Resources};
 
@@ -41,6 +42,9 @@ pub struct Problem {
     /// Nodes that are there or on their way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub existing_nodes: Vec<ExistingNode>,
+    /// Quotas on nodes by their labels, over all pools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<Quota>,
     /// One pod of each DaemonSet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub daemon_pods: Vec<Pod>,

@@ -126,6 +126,7 @@ impl Latest {
         pools(page, &view);
         held::static_pools(page, &actors["static_pools"]);
         held::buffers(page, &actors["buffers"]);
+        held::quotas(page, &actors["quotas"]);
         eligible(page, &view.snapshot);
         drifted(page, &view.snapshot);
         scheduler::write(page, &view, &actors);

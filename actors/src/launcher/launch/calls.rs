@@ -9,7 +9,7 @@ use dovetail_cloud::launch::readiness::ready_status;
 use dovetail_cloud::launch::unauthorized::without_decision;
 use dovetail_cloud::unavailable::OfferingKey;
 use dovetail_cloud::{LaunchRequest, LaunchedInstance};
-use dovetail_core::cluster_state::Snapshot;
+use dovetail_core::cluster_state::{NO_CLASS, NoRequest, Snapshot};
 use dovetail_core::lifecycle;
 use dovetail_core::lifecycle::claim::{from_quantities, has_relaxed_min_values, lowered_min_values, named_types};
 use dovetail_core::lifecycle::launch::InstanceFacts as Facts;
@@ -17,7 +17,7 @@ use dovetail_core::lifecycle::protocol::{ApiFailure, Claimed, put_part, put_term
 use dovetail_core::ownership::token::{LaunchPart, is_shared};
 use kube::ResourceExt;
 
-use super::{CHECK_INTERVAL, Launching, NO_CLASS, NO_ROOM, NoRequest, TYPES_NAMED, short};
+use super::{CHECK_INTERVAL, Launching, TYPES_NAMED, short};
 use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::kube::claims::NodeClaimApi;
@@ -271,14 +271,10 @@ impl Launching {
             let types = self.types_of(claim, &class, &known, true).await?;
             request = asked(self.without_full_subnets(&class, true).await?, &types);
         }
-        // Claims planned in this term were checked against the limits by packing, those of an earlier leader were not.
-        if adopted && !request.candidates.is_empty() {
-            request.candidates = known.within_limits(claim, &request.candidates, &types);
-            if request.candidates.is_empty() {
-                return Ok(Err(NO_ROOM));
-            }
+        match known.still_allowed(claim, request.candidates, &types, adopted) {
+            Ok(candidates) => Ok(Ok(LaunchRequest { candidates, ..request })),
+            Err(none) => Ok(Err(none)),
         }
-        Ok(Ok(request))
     }
 
     async fn without_full_subnets(

@@ -15,6 +15,7 @@ mod overlay;
 pub(crate) mod parts;
 pub mod patterns;
 mod pool;
+mod quota;
 mod v1beta1;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -96,6 +97,20 @@ pub fn buffer_crd_file() -> Result<(String, String), serde_json::Error> {
     Ok((format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural), yaml(&crd)?))
 }
 
+/// The CRD of CapacityQuota: Cluster Autoscaler's kind, to be installed only where it is not there.
+pub fn quota_crd() -> CustomResourceDefinition {
+    with_schema(autoscaling::CapacityQuota::crd(), quota::schema())
+}
+
+/// File name and content of the CRD of CapacityQuota, which belongs to no chart of ours.
+///
+/// # Errors
+/// As [`crd_files`].
+pub fn quota_crd_file() -> Result<(String, String), serde_json::Error> {
+    let crd = quota_crd();
+    Ok((format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural), yaml(&crd)?))
+}
+
 /// The CRD of NodeOverlay, which is read where the feature gate NodeOverlay is open.
 pub fn overlay_crd() -> CustomResourceDefinition {
     with_schema(overlays::NodeOverlay::crd(), overlay::schema())
@@ -123,6 +138,7 @@ pub fn schema_of(api_version: &str, kind: &str) -> Option<Value> {
         ("karpenter.sh/v1alpha5", "Machine") => alpha::machine(),
         ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate") => alpha::node_template(),
         (overlays::API_VERSION, overlays::KIND) => overlay::schema(),
+        (version, "CapacityQuota") if autoscaling::VERSIONS.contains(&version) => quota::schema(),
         (version, "CapacityBuffer") if autoscaling::VERSIONS.contains(&version) => buffer::schema(),
         _ => return None,
     };

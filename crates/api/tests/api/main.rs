@@ -4,5 +4,6 @@
 mod crds;
 mod manifests;
 mod overlays;
+mod quotas;
 mod rewrite;
 mod schemas;

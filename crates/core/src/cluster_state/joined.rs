@@ -63,6 +63,14 @@ impl JoinedNode {
         self.source.claim_name()
     }
 
+    /// The targets under which pods may be expected on it.
+    pub(super) fn targets(&self) -> [Option<NominationTarget>; 2] {
+        [
+            self.node_name().map(|name| NominationTarget::Node(name.to_owned())),
+            self.claim_name().map(|name| NominationTarget::Claim(name.to_owned())),
+        ]
+    }
+
     /// The target at which pods planned on it are expected: its claim until it is ready for pods, which may take longer than
     /// kube-scheduler is given for a ready node.
     #[must_use]

@@ -41,6 +41,7 @@ pub(crate) use deleting::forced_from;
 pub use joined::{JoinedNode, NodeSource};
 use launches::observed::ToLearn;
 pub use launches::observed::{DoubtedNode, Observed};
+pub use launches::room::{NO_CLASS, NoRequest};
 pub use launches::sold_out::SoldOutTime;
 pub use launches::tainted::TaintAwaited;
 pub use moves::PodMoves;
@@ -71,6 +72,7 @@ pub use unwell::{PolicySet, RepairAction, RepairPolicy, UnhealthyCondition};
 use crate::expendable::ExpendableCutoff;
 use crate::launch_limits::UnusedLaunches;
 use crate::overlays::OverlayBook;
+use crate::quotas::QuotaBook;
 use apply::{each, namespaced};
 use lists::retain;
 
@@ -205,6 +207,8 @@ pub struct Snapshot {
     pub room: Option<Arc<HeldRoom>>,
     /// NodeOverlays; none where their feature gate is closed.
     pub overlays: OverlayBook,
+    /// CapacityQuotas; none where their feature gate is closed.
+    pub quotas: QuotaBook,
     /// True if Deployments that ask for it may be restarted.
     pub rollouts: bool,
     /// The setting `EXPENDABLE_PODS_PRIORITY_CUTOFF`.

@@ -133,6 +133,7 @@ impl Snapshot {
         let (pools, skipped) = self.pools(input, &joined, &mut problem);
         problem.left_out =
             skipped.iter().map(|one| UnusablePool { pool: one.pool.clone(), why: one.why.clone() }).collect();
+        problem.quotas = self.quotas_used(&joined, &problem.instance_types);
         self.take_reserved(&mut problem.instance_types);
         let existing: Vec<_> = joined.into_iter().filter(|node| !node.deleting && !self.has_no_room(node)).collect();
         let expected = self.expected(input.now);
@@ -259,7 +260,7 @@ impl Snapshot {
         let load = node.node_name().and_then(|name| self.loads.get(name));
         let bound = load.into_iter().flat_map(|load| load.pods.values());
         bound
-            .chain(targets(node).iter().flatten().filter_map(|target| expected.get(target)).flatten().copied())
+            .chain(node.targets().iter().flatten().filter_map(|target| expected.get(target)).flatten().copied())
             .collect()
     }
 
@@ -277,7 +278,7 @@ impl Snapshot {
             .filter(|entry| entry.counts_for_topology())
             .map(|entry| Pod::clone(&entry.pod))
             .collect();
-        for entry in targets(node).iter().flatten().filter_map(|target| expected.get(target)).flatten() {
+        for entry in node.targets().iter().flatten().filter_map(|target| expected.get(target)).flatten() {
             used.add(&with_itself(&entry.pod.requests));
             pods.push(Pod::clone(&entry.pod));
         }
@@ -299,14 +300,6 @@ impl Snapshot {
             changed: self.judged_as_of(node),
         }
     }
-}
-
-/// The targets under which pods may be expected on a node.
-fn targets(node: &JoinedNode) -> [Option<super::NominationTarget>; 2] {
-    [
-        node.node_name().map(|name| super::NominationTarget::Node(name.to_owned())),
-        node.claim_name().map(|name| super::NominationTarget::Claim(name.to_owned())),
-    ]
 }
 
 /// The reason that a pool may not be used now. Its fields are looked at here too: its conditions may be of an earlier generation.

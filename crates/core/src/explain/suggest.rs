@@ -157,7 +157,7 @@ impl<'a> Trial<'a> {
             return vec![];
         };
         match own.rule {
-            Rule::Pool | Rule::MaxCost => vec![],
+            Rule::Pool | Rule::MaxCost | Rule::Quota => vec![],
             Rule::Taints => tolerations(pod, pool),
             Rule::UndefinedLabel | Rule::Requirements | Rule::InstanceTypes => {
                 [selected(pod), opened(pod, pool)].concat()

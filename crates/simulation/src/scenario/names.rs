@@ -8,7 +8,7 @@ use dovetail_sandbox::region::RegionConfig;
 use serde_saphyr::Spanned;
 
 use crate::scenario::{Scenario, Step, line};
-use crate::world::actions::CLUSTER_WIDE;
+use crate::world::kinds::CLUSTER_WIDE;
 
 /// Kind, namespace (empty where the kind has none) and name.
 type Key = (String, String, String);

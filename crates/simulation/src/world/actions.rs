@@ -6,13 +6,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use dovetail_input::{Failure, Mistake};
-use dovetail_sandbox::apiserver::{DeleteOptions, Gvr};
+use dovetail_sandbox::apiserver::DeleteOptions;
 use dovetail_sandbox::faults::{Direction, Service};
 use dovetail_sandbox::log::Caller;
 use dovetail_sandbox::region::{CapacityType, InstanceState};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::kinds::{CLUSTER_WIDE, resource};
 use super::{Odd, World, logged, objects};
 
 /// Something that happens to the world, as a step of a scenario; the event log has it in this form too.
@@ -32,7 +33,7 @@ pub enum Action {
     },
     /// An object is deleted, as `kubectl delete` does.
     Delete {
-        /// One of [`DELETABLE`].
+        /// One of [`DELETABLE`](super::kinds::DELETABLE).
         kind: String,
         /// Its namespace, where it has one.
         namespace: String,
@@ -41,7 +42,7 @@ pub enum Action {
     },
     /// Some objects of a kind are deleted, the first by name.
     DeleteSome {
-        /// One of [`DELETABLE`].
+        /// One of [`DELETABLE`](super::kinds::DELETABLE).
         kind: String,
         /// Most that are deleted; all without it.
         count: Option<usize>,
@@ -207,58 +208,8 @@ pub enum ReplicaRef {
     Leader,
 }
 
-/// Kinds that a step may delete, by name; the API version follows from the kind.
-pub const DELETABLE: &[&str] = &[
-    "Deployment",
-    "ReplicaSet",
-    "StatefulSet",
-    "DaemonSet",
-    "Job",
-    "Pod",
-    "Node",
-    "NodeClaim",
-    "NodePool",
-    "EC2NodeClass",
-    "Provisioner",
-    "AWSNodeTemplate",
-    "PersistentVolumeClaim",
-    "PodDisruptionBudget",
-    "Service",
-    "Lease",
-    "CapacityBuffer",
-    "NodeOverlay",
-];
-
-/// The resource of a kind that steps may name.
-pub(super) fn resource(kind: &str) -> Gvr {
-    match kind {
-        "Deployment" => Gvr::new("apps", "v1", "deployments"),
-        "ReplicaSet" => Gvr::new("apps", "v1", "replicasets"),
-        "StatefulSet" => Gvr::new("apps", "v1", "statefulsets"),
-        "DaemonSet" => Gvr::new("apps", "v1", "daemonsets"),
-        "Job" => Gvr::new("batch", "v1", "jobs"),
-        "Node" => Gvr::new("", "v1", "nodes"),
-        "NodeClaim" => Gvr::new("karpenter.sh", "v1", "nodeclaims"),
-        "NodePool" => Gvr::new("karpenter.sh", "v1", "nodepools"),
-        "EC2NodeClass" => Gvr::new("karpenter.k8s.aws", "v1", "ec2nodeclasses"),
-        "Provisioner" => Gvr::new("karpenter.sh", "v1alpha5", "provisioners"),
-        "AWSNodeTemplate" => Gvr::new("karpenter.k8s.aws", "v1alpha1", "awsnodetemplates"),
-        "PersistentVolumeClaim" => Gvr::new("", "v1", "persistentvolumeclaims"),
-        "PodDisruptionBudget" => Gvr::new("policy", "v1", "poddisruptionbudgets"),
-        "Service" => Gvr::new("", "v1", "services"),
-        "Lease" => Gvr::new("coordination.k8s.io", "v1", "leases"),
-        "NodeOverlay" => Gvr::new("karpenter.sh", "v1alpha1", "nodeoverlays"),
-        "CapacityBuffer" => Gvr::new("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers"),
-        _ => Gvr::new("", "v1", "pods"),
-    }
-}
-
 /// Time between a spot instance's warning and its end.
 const NOTICE: Duration = Duration::from_secs(120);
-
-/// Kinds that steps name and that live in no namespace.
-pub(crate) const CLUSTER_WIDE: &[&str] =
-    &["Node", "NodeClaim", "NodeOverlay", "NodePool", "EC2NodeClass", "Provisioner", "AWSNodeTemplate"];
 
 impl World {
     /// Does it. What the world itself refuses (an object that is not there) comes back as a line for the operator.

@@ -6,6 +6,7 @@ mod clock;
 mod failing;
 mod fence;
 mod journal;
+pub(crate) mod kinds;
 mod logged;
 mod objects;
 mod operator_faults;
@@ -34,10 +35,11 @@ use dovetail_sandbox::region::{AccountCapacityReservation, AccountPlacementGroup
 use dovetail_telemetry::state::Latest;
 use serde_json::Value;
 
-pub use actions::{Action, DELETABLE, ReplicaRef};
+pub use actions::{Action, ReplicaRef};
 pub use broken::{Broken, forget_rules};
 pub use clock::Skew;
 pub use journal::{JournalLine, Timeline, Watcher};
+pub use kinds::DELETABLE;
 pub(crate) use logged::step;
 pub(crate) use objects::install_crds;
 use operator_faults::delete_claims;

@@ -28,7 +28,8 @@ pub fn install_crds(api: &ApiServer, converts: bool, settings: &Settings) -> Res
     let own = dovetail_api::crds::crds().into_iter().chain(dovetail_api::crds::alpha_crds());
     let buffers = settings.capacity_buffers().then(dovetail_api::crds::buffer_crd);
     let overlays = settings.node_overlays().then(dovetail_api::crds::overlay_crd);
-    for mut crd in own.chain(buffers).chain(overlays) {
+    let quotas = settings.capacity_quotas().then(dovetail_api::crds::quota_crd);
+    for mut crd in own.chain(buffers).chain(overlays).chain(quotas) {
         crd.spec.versions.iter_mut().for_each(|version| version.served |= converts);
         let mut value = serde_json::to_value(&crd).map_err(|why| Failure::System(why.to_string()))?;
         typed(&mut value, "apiextensions.k8s.io/v1", "CustomResourceDefinition");

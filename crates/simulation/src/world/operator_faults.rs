@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::World;
-use super::actions::{Action, later, resource};
+use super::actions::{Action, later};
+use super::kinds::resource;
 
 /// Identity of another cluster of the same name.
 pub const OTHER_CLUSTER: &str = "00000000-0000-4000-8000-00000000face";

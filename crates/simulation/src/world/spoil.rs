@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::World;
-use super::actions::{later, resource};
+use super::actions::later;
+use super::kinds::resource;
 
 /// Kinds whose objects may be spoilt: those that replicas read.
 pub const SPOILABLE: &[&str] = &[

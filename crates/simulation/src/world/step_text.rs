@@ -6,7 +6,8 @@ use std::time::Duration;
 use dovetail_sandbox::faults::Direction;
 
 use super::Odd;
-use super::actions::{Action, CLUSTER_WIDE, ReplicaRef};
+use super::actions::{Action, ReplicaRef};
+use super::kinds::CLUSTER_WIDE;
 
 impl fmt::Display for ReplicaRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! Capacity that is held whatever pods wait: static pools. Written only where their actors run, behind their feature gates.
+//! Capacity that is held whatever pods wait, and quotas on it. Written only where their actors run, behind their feature gates.
 
 use dovetail_observability::metrics::MetricsPage;
 use serde_json::{Value, json};
@@ -38,16 +38,67 @@ pub fn buffers(page: &mut MetricsPage, said: &Value) {
     }
 }
 
+/// Writes limits of quotas, and what Nodes have of them.
+pub fn quotas(page: &mut MetricsPage, said: &Value) {
+    let Some(quotas) = said["quotas"].as_object().filter(|quotas| !quotas.is_empty()) else { return };
+    for (metric, field, help) in [
+        ("dovetail_capacity_quota_limit", "limits", "What a CapacityQuota allows its nodes together"),
+        ("dovetail_capacity_quota_used", "used", "What the Nodes have together that a CapacityQuota selects"),
+    ] {
+        page.gauge(metric, help);
+        for (name, quota) in quotas {
+            for (resource, amount) in quota[field].as_object().into_iter().flatten() {
+                let own = [("quota", name.as_str()), ("resource_type", resource.as_str())];
+                page.sample(metric, &own, amount.as_f64().unwrap_or_default());
+            }
+        }
+    }
+}
+
 /// Lines of the console about what is held: name and sentence.
 pub fn lines(actors: &Value) -> Vec<Value> {
     let pools = actors["static_pools"]["pools"].as_object().into_iter().flatten();
     let pools = pools.map(|(name, pool)| json!([format!("static pool {name}"), pool["says"]]));
     let buffers = actors["buffers"]["buffers"].as_object().into_iter().flatten();
-    pools.chain(buffers.map(|(name, buffer)| json!([format!("capacity buffer {name}"), line(buffer)]))).collect()
+    let buffers = buffers.map(|(name, buffer)| json!([format!("capacity buffer {name}"), line(buffer)]));
+    let quotas = actors["quotas"]["quotas"].as_object().into_iter().flatten();
+    let quotas = quotas.map(|(name, quota)| json!([format!("capacity quota {name}"), of_quota(quota)]));
+    pools.chain(buffers).chain(quotas).collect()
+}
+
+/// A quota's sentence, with what is used of it.
+fn of_quota(quota: &Value) -> String {
+    let limits = quota["limits"].as_object().into_iter().flatten();
+    let used = |name: &str| quota["used"][name].as_f64().unwrap_or_default();
+    let amounts = limits.map(|(name, limit)| format!("{name} {} of {limit}", used(name)));
+    let says = quota["says"].as_str().unwrap_or_default();
+    format!("{says} ({})", amounts.collect::<Vec<_>>().join(", "))
 }
 
 /// A buffer's sentence, with its price.
 fn line(buffer: &Value) -> String {
     let dollars = buffer["dollarsPerHour"].as_f64().unwrap_or_default();
     format!("{} (${dollars:.4} an hour)", buffer["says"].as_str().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotas_are_shown_with_what_is_used_of_them() {
+        let said = json!({"quotas": {"gpu": {"limits": {"cpu": 8.0, "nodes": 4.0}, "used": {"cpu": 6.5}, "says": "it is held"}}});
+        let mut page = MetricsPage::default();
+        quotas(&mut page, &json!({}));
+        assert_eq!(page.series(), 0, "nothing without the gate");
+        quotas(&mut page, &said);
+        for line in [
+            "dovetail_capacity_quota_limit{quota=\"gpu\",resource_type=\"nodes\"} 4",
+            "dovetail_capacity_quota_used{quota=\"gpu\",resource_type=\"cpu\"} 6.5",
+        ] {
+            assert!(page.text().lines().any(|one| one == line), "{line} is not in {}", page.text());
+        }
+        let line = json!(["capacity quota gpu", "it is held (cpu 6.5 of 8.0, nodes 0 of 4.0)"]);
+        assert_eq!(lines(&json!({"quotas": said})), [line]);
+    }
 }

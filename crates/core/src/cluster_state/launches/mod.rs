@@ -2,6 +2,7 @@
 
 pub(super) mod observed;
 pub(super) mod pool_cost;
+pub(super) mod quota_use;
 pub(super) mod room;
 pub(super) mod sold_out;
 pub(super) mod tainted;

@@ -1,6 +1,7 @@
 //! Cost of a NodePool's nodes together, for its ceiling `dovetail.dev/max-cost-per-hour` (docs/decisions/078): of a machine that
 //! is there the price of its offering, of one on its way the dearest that it may become.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dovetail_api::names::labels;
@@ -50,6 +51,13 @@ fn bought(own: &InstanceType, zone: &str, capacity_type: &str) -> i64 {
 pub(in crate::cluster_state) fn requirements(claim: &NodeClaim) -> Requirements {
     let written: Vec<_> = claim.spec.requirements.iter().map(packing_requirement).collect();
     Requirements::from_written(&written).unwrap_or_default()
+}
+
+/// Requirements of a claim, its labels among them.
+pub(in crate::cluster_state) fn requirements_with_labels(claim: &NodeClaim) -> Requirements {
+    let mut all = requirements(claim);
+    all.intersect(&Requirements::from_labels(claim.metadata.labels.as_ref().unwrap_or(&BTreeMap::new())));
+    all
 }
 
 /// The most that a claim's node of a type may cost, in units of [`crate::resources::DOLLARS`].

@@ -15,7 +15,58 @@ use crate::lifecycle::claim::from_quantities;
 use crate::pack::LimitsLeft;
 use crate::resources::{DOLLARS, Resources, amount_of_dollars};
 
+/// Reason why the cloud is not asked for a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRequest {
+    /// Reason as counted by metrics.
+    pub label: &'static str,
+    pub reason: &'static str,
+    /// The reason in words.
+    pub why: &'static str,
+}
+
+/// The claim's node class is not there.
+pub const NO_CLASS: NoRequest = NoRequest {
+    label: "nodeclass_not_ready",
+    reason: "NodeClassNotReady",
+    why: "its EC2NodeClass is not there or not resolved",
+};
+const NO_ROOM: NoRequest = NoRequest {
+    label: "limits",
+    reason: "LimitsReached",
+    why: "an earlier leader has made it, and what has been planned since leaves no room for it in its NodePool's limits",
+};
+const NO_QUOTA: NoRequest = NoRequest {
+    label: "quota",
+    reason: "QuotaReached",
+    why: "a CapacityQuota leaves no room for it beside what is there and what was created before it",
+};
+
 impl Snapshot {
+    /// The candidates that a claim may still get when it is launched. Packing has checked those that were planned in this term
+    /// against their pools' limits; against quotas all are looked at again, as others plan beside packing, and a quota may be
+    /// lower than it was.
+    ///
+    /// # Errors
+    /// The reason if there are none left.
+    pub fn still_allowed(
+        &self,
+        claim: &NodeClaim,
+        candidates: Vec<Arc<InstanceType>>,
+        types: &[Arc<InstanceType>],
+        adopted: bool,
+    ) -> Result<Vec<Arc<InstanceType>>, NoRequest> {
+        if candidates.is_empty() {
+            return Ok(candidates);
+        }
+        let left = if adopted { self.within_limits(claim, &candidates, types) } else { candidates };
+        if left.is_empty() {
+            return Err(NO_ROOM);
+        }
+        let left = self.within_quotas(claim, left, types);
+        if left.is_empty() { Err(NO_QUOTA) } else { Ok(left) }
+    }
+
     /// The `candidates` that a claim may still get: its pool's limits have room for them beside all nodes of the pool, all
     /// planned ones, and the most that claims made before this one may get. If a leader was cut off in the middle of its plan and
     /// its last creations came late, its successor has planned without them. `types` are all types of the claim's class.
@@ -76,7 +127,7 @@ pub(in crate::cluster_state) fn with_cost<'a>(
 }
 
 /// Order of claims that nobody has planned with: the earlier goes first.
-fn age(claim: &NodeClaim) -> (Option<Timestamp>, Option<&String>) {
+pub(super) fn age(claim: &NodeClaim) -> (Option<Timestamp>, Option<&String>) {
     (claim.metadata.creation_timestamp.as_ref().map(|time| time.0), claim.metadata.name.as_ref())
 }
 

@@ -4,6 +4,7 @@
 mod kept_places;
 mod nominations;
 mod pool_cost;
+mod quotas;
 mod refused;
 mod sold_out;
 mod unused;

@@ -9,6 +9,7 @@ use crate::cluster_state::NominationTarget;
 use crate::expendable::ExpendableCutoff;
 use crate::explain::remedies::REMEDIES;
 use crate::pack::{PoolReason, Reason};
+use crate::quotas::WrittenQuota;
 
 /// A reason as it was made.
 struct Row {
@@ -122,6 +123,15 @@ fn by_size() -> Vec<Row> {
     rows
 }
 
+fn waits_under_quota() -> Row {
+    let mut world = World::with_pool(|_| ());
+    let quota = json!({"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityQuota", "metadata": {"name": "all"},
+        "spec": {"limits": {"resources": {"cpu": "1"}}}});
+    world.state.apply_quota(WrittenQuota::new(serde_json::from_value(quota).unwrap()));
+    let pod = world.pending("web", |_| ());
+    pod_row("quota", &world.of_pod(&pod))
+}
+
 fn by_others() -> Vec<Row> {
     let nobody =
         json!([{"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "nobody"}}}]);
@@ -135,6 +145,7 @@ fn by_others() -> Vec<Row> {
             |pool| pool["metadata"]["annotations"]["dovetail.dev/max-cost-per-hour"] = json!("0.05"),
             |_| (),
         ),
+        waits_under_quota(),
         waits("minValues", |pool| pool["spec"]["template"]["spec"]["requirements"] = varied, |_| ()),
         waits("topology", |_| (), |pod| pod["spec"]["affinity"] = affinity),
     ]
@@ -372,6 +383,7 @@ fn is_made(rule: Rule, rows: &[Row]) -> bool {
         | Rule::Resources
         | Rule::Limits
         | Rule::MaxCost
+        | Rule::Quota
         | Rule::MinValues
         | Rule::Topology => rows.iter().any(|row| row.by == rule.name()),
     }
@@ -392,6 +404,7 @@ fn every_reason_is_made_and_stands_in_the_book() {
         Rule::Resources,
         Rule::Limits,
         Rule::MaxCost,
+        Rule::Quota,
         Rule::MinValues,
         Rule::Topology,
         Rule::Together,

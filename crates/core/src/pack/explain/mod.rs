@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Taint;
 
 use super::limits::LimitsLeft;
+use super::limits::binding::Binding;
 use super::model::ids::{IndexVec, PoolId};
 use crate::labels::{CAPACITY_TYPE, ZONE};
 use crate::pack::explain::reason::{PoolReason, Reason, Removed, Rule};
@@ -72,7 +73,7 @@ fn nearness(context: &Context<'_>, class: &Class, one: &PoolReason) -> u32 {
         Rule::Offerings => 6,
         Rule::Resources => 7,
         Rule::MinValues | Rule::Topology | Rule::Together => 8,
-        Rule::Limits | Rule::MaxCost => 9,
+        Rule::Limits | Rule::MaxCost | Rule::Quota => 9,
     }
 }
 
@@ -197,11 +198,15 @@ fn why_not(
     }
     let before = trial.types.clone();
     let mut allowed = before.clone();
-    limits[pool].retain_within(context.problem, &mut allowed);
-    let rule = if limits[pool].bind_by_dollars(context.problem, &before) { Rule::MaxCost } else { Rule::Limits };
+    let bits = limits[pool].open_of(offering_bits);
+    limits[pool].retain_within(context.problem, &mut allowed, bits);
+    let rule = match limits[pool].binding(context.problem, &before, bits) {
+        Binding::Dollars => Rule::MaxCost,
+        Binding::Quota => Rule::Quota,
+        Binding::Limits => Rule::Limits,
+    };
     if !trial.retain(rule, allowed) {
-        let of = &context.problem.node_pools[view.index];
-        let detail = limits[pool].describe(context.problem, &before, of);
+        let detail = limits[pool].describe(context.problem, (&before, bits), &context.problem.node_pools[view.index]);
         return trial.end(rule, detail);
     }
     only_together(trial, topology)

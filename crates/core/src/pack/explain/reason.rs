@@ -88,6 +88,8 @@ pub enum Rule {
     Limits,
     /// The dollars an hour that the pool's nodes may cost together.
     MaxCost,
+    /// A CapacityQuota, over the nodes of several pools.
+    Quota,
     /// The pool demands more distinct values than the instance types left offer.
     MinValues,
     /// Topology spread, pod affinity or pod anti-affinity.
@@ -115,6 +117,7 @@ impl Rule {
             Self::MaxCost => {
                 "raise the annotation dovetail.dev/max-cost-per-hour of the NodePool, or allow cheaper instance types"
             }
+            Self::Quota => "raise spec.limits.resources of the CapacityQuota",
             Self::MinValues => "lower minValues, or allow more instance types in the NodePool",
             Self::Topology => "loosen the pod's topology rules, or allow more zones",
             Self::Together => "loosen what the pod asks for, or allow more in the NodePool",
@@ -135,6 +138,7 @@ impl Rule {
             Self::Resources => "resources",
             Self::Limits => "limits",
             Self::MaxCost => "max cost",
+            Self::Quota => "quota",
             Self::MinValues => "minValues",
             Self::Topology => "topology",
             Self::Together => "all rules together",

@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
+use super::limits::{allow_all, bits_of};
 use super::node::node_of_claim;
 use super::{Fleet, Free, member};
 use crate::pack::explain::warnings::overlap;
-use crate::pack::limits::LimitsLeft;
+use crate::pack::limits::shared::PoolLimits as _;
 use crate::pack::limits::under_limits::types_of;
+use crate::pack::limits::{LimitsLeft, NodeOptions};
 use crate::pack::model::bits::Bits;
 use crate::pack::model::context::Context;
 use crate::pack::model::daemons::runs_on;
@@ -132,9 +134,13 @@ impl<'c, 'a> Fleet<'c, 'a> {
 
     fn begin(&self, pool: PoolId, mut types: Bits, open: Mask) -> Option<TrialNode> {
         let context = self.context;
-        self.limits[pool].retain_within(context.problem, &mut types);
-        let planned =
-            PlannedNode::new(context, pool, types.clone()).narrowed(types, context.pools[pool].offering_bits & open);
+        let bits = context.pools[pool].offering_bits & open;
+        let left = bits & !self.limits[pool].closed();
+        if left != bits {
+            types.and(&context.bought(left).types);
+        }
+        self.limits[pool].retain_within(context.problem, &mut types, left);
+        let planned = PlannedNode::new(context, pool, types.clone()).narrowed(types, left);
         (!planned.types.is_empty()).then_some(TrialNode { planned, open, placed: vec![], pods: vec![] })
     }
 
@@ -152,17 +158,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
 
     /// True if the pools' limits allow all of these together, whichever of its types each gets.
     pub fn within_limits(&self, claims: &[PlannedClaim]) -> bool {
-        let problem = self.context.problem;
-        let mut limits: IndexVec<PoolId, Option<LimitsLeft>> = IndexVec::from_elem(None, self.limits.len());
-        claims.iter().all(|claim| {
-            let Some(pool) = self.pool_at(claim.pool) else { return false };
-            // Copied when first needed, as most trials are of one pool.
-            let left = limits[pool].get_or_insert_with(|| self.limits[pool].clone());
-            let types = types_of(claim);
-            let allowed = types.clone().all(|one| left.allow_type(problem, one));
-            left.subtract(problem, types);
-            allowed
-        })
+        allow_all(self, claims)
     }
 
     /// Puts a pod on the new node; true if it has room and the rules allow it.
@@ -383,7 +379,8 @@ impl<'c, 'a> Fleet<'c, 'a> {
         let pool = self.pool_at(claim.pool)?;
         node.daemon_requests = self.daemons_of(pool, InstanceTypeId::from(claim.cheapest_type()?), &node);
         // At its cheapest, as this trial assumes; a plan for launching counts the largest.
-        self.limits[pool].subtract(self.context.problem, types_of(claim).take(1));
+        let cheapest = NodeOptions { types: types_of(claim).take(1), bits: bits_of(self.context, claim) };
+        self.limits.take_node(pool, self.context.problem, cheapest);
         let free = Free::from_node(self.context, NodeId::from(self.nodes.len()), Cow::Owned(node));
         self.heads.push(super::head(&free.room));
         let at = self.nodes.push(member(&self.domains, free));

@@ -5,6 +5,7 @@
 //! and not what the cluster has. [`launch`] plans the one new node that a replacement may have.
 
 pub(crate) mod launch;
+mod limits;
 pub(crate) mod node;
 
 use std::borrow::Cow;
@@ -279,7 +280,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
 
     /// Gives a pool's limits back what a node of a type has taken of them.
     pub fn give_back(&mut self, pool: PoolId, instance_type: InstanceTypeId) {
-        self.limits[pool].give_back_leaving(self.context.problem, std::iter::once(instance_type));
+        self.limits[pool].give_back_leaving(self.context.problem, instance_type);
     }
 }
 

@@ -1,17 +1,39 @@
 //! A pool's limits while packing: amounts that are left, and the instance types that they still allow (spec core 3.11).
 
+pub(in crate::pack) mod binding;
+pub(in crate::pack) mod shared;
 pub(in crate::pack) mod under_limits;
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
 
-use crate::instance_type::InstanceType;
+use self::shared::{PoolTypes, is_of_quota};
 use crate::pack::model::bits::Bits;
+use crate::pack::model::columns::Columns;
+use crate::pack::model::context::Context;
 use crate::pack::model::ids::InstanceTypeId;
 use crate::pack::model::numbers::part_of;
-use crate::problem::{Pool, Problem};
-use crate::requirements::Requirements;
-use crate::resources::{DOLLARS, NODES, Resources, amount_of_dollars, format_amount};
+use crate::pack::model::offers::{Mask, Offers};
+use crate::pack::place::planned_node::PlannedNode;
+use crate::problem::Problem;
+use crate::resources::{DOLLARS, NODES, Resources, amount_of_dollars};
+
+/// The types and offering bits that a planned node may become.
+#[derive(Clone)]
+pub(crate) struct NodeOptions<I> {
+    pub types: I,
+    pub bits: Mask,
+}
+
+/// Amounts by type of a limit on what is no resource of an instance type.
+#[derive(Debug)]
+struct OfTypes {
+    amounts: Vec<i64>,
+    /// The smallest amount of any type of the pool.
+    least: i64,
+    /// Offering bits by which a node takes of it; all unless a quota speaks of zones or the like.
+    bits: Mask,
+}
 
 /// Amounts that are left of a pool's limits.
 #[derive(Debug, Clone)]
@@ -20,8 +42,9 @@ pub(crate) struct LimitsLeft {
     nodes: Option<i64>,
     /// Largest amount that any type of the pool has of each limited resource.
     largest: Resources,
-    /// By type, the most that the pool's node of it may cost, in units of [`DOLLARS`]; empty where that is not limited.
-    prices: Rc<[i64]>,
+    /// Amounts by type of [`DOLLARS`], the most that the pool's node of it may cost, and of the resources of quotas
+    /// ([`shared`]).
+    by_type: Rc<BTreeMap<String, OfTypes>>,
 }
 
 impl LimitsLeft {
@@ -33,30 +56,32 @@ impl LimitsLeft {
             left.set(name, amount.saturating_sub(usage.get(name)));
         }
         let nodes = limits.find(NODES).map(|most| most.saturating_sub(usage.get(NODES)));
-        Self { left, nodes, largest: Resources::new(), prices: Rc::default() }
+        Self { left, nodes, largest: Resources::new(), by_type: Rc::default() }
     }
 
-    /// Notes the largest amounts of the types of a pool with these requirements, and their prices where these are limited.
-    pub fn know_types(&mut self, problem: &Problem, types: &Bits, requirements: &Requirements) {
+    /// Notes the largest amounts of a pool's types, their prices where these are limited, and the quotas that its nodes may count
+    /// against.
+    pub fn know_types(&mut self, problem: &Problem, pool: PoolTypes<'_>, found: (&Columns<'_>, &Offers)) {
+        let mut by_type = BTreeMap::new();
         if self.left.find(DOLLARS).is_some() {
-            let priced = |(at, one): (usize, &Arc<InstanceType>)| match types.has(InstanceTypeId::from(at)) {
-                true => amount_of_dollars(one.dearest_price(requirements)),
-                false => 0,
-            };
-            self.prices = problem.instance_types.iter().enumerate().map(priced).collect();
+            let dearest = |at: usize| amount_of_dollars(problem.instance_types[at].dearest_price(pool.requirements));
+            by_type.insert(DOLLARS.to_owned(), pool.amounts(problem, dearest, !0));
         }
+        self.know_quotas(problem, pool, found, &mut by_type);
+        self.by_type = Rc::new(by_type);
         let names: Vec<String> = self.left.iter().map(|(name, _)| name.to_owned()).collect();
         for name in names {
-            let most = types.iter().map(|at| self.amount(problem, at, &name)).max();
+            let most = pool.types.iter().map(|at| self.amount(problem, (at, !0), &name)).max();
             self.largest.set(name, most.unwrap_or(0));
         }
     }
 
-    /// The amount of a limited resource that a node of a type takes.
-    fn amount(&self, problem: &Problem, at: InstanceTypeId, name: &str) -> i64 {
-        match name {
-            DOLLARS => self.prices.get(at.index()).copied().unwrap_or(0),
-            _ => problem.instance_types[at].capacity.get(name),
+    /// The amount of a limited resource that a node of a type takes that is bought by one of these offering bits.
+    fn amount(&self, problem: &Problem, (at, bits): (InstanceTypeId, Mask), name: &str) -> i64 {
+        match self.by_type.get(name) {
+            Some(own) if own.bits & bits == 0 => 0,
+            Some(own) => own.amounts.get(at.index()).copied().unwrap_or(0),
+            None => problem.instance_types[at].capacity.get(name),
         }
     }
 
@@ -70,22 +95,36 @@ impl LimitsLeft {
         self.nodes.map(|left| u64::try_from(left).unwrap_or(0))
     }
 
-    /// Removes the types that are too large for what is left.
-    pub fn retain_within(&self, problem: &Problem, types: &mut Bits) {
+    /// Removes the types of which a node that is bought by one of these offering bits is too large for what is left.
+    pub fn retain_within(&self, problem: &Problem, types: &mut Bits, bits: Mask) {
         // Most pools are far from their limits, and then no type needs a look.
         if self.are_far() {
             return;
         }
         for at in types.clone().iter() {
-            if !self.allow_type(problem, at) {
+            if !self.allow_type(problem, at, bits) {
                 types.remove(at);
             }
         }
     }
 
-    /// True if one more node, of this type, is within what is left.
-    pub fn allow_type(&self, problem: &Problem, at: InstanceTypeId) -> bool {
-        let within = |(name, left): (&str, i64)| self.amount(problem, at, name) <= left;
+    /// Removes from a planned node the ways of buying, and the types, that are too much for what is left.
+    pub fn narrow(&self, context: &Context<'_>, planned: &mut PlannedNode) {
+        let closed = planned.offering_bits & self.closed();
+        if closed != 0 {
+            planned.offering_bits &= !closed;
+            planned.types.and(&context.bought(planned.offering_bits).types);
+        }
+        self.retain_within(context.problem, &mut planned.types, planned.offering_bits);
+    }
+
+    /// True if one more node, of this type and bought by one of these offering bits, is within what is left.
+    pub fn allow_type(&self, problem: &Problem, at: InstanceTypeId, bits: Mask) -> bool {
+        let within = |(name, left): (&str, i64)| {
+            let amount = self.amount(problem, (at, bits), name);
+            // A node that has nothing of what a quota limits is none of its business, even if it is exceeded.
+            amount <= left || (amount == 0 && is_of_quota(name))
+        };
         self.nodes.is_none_or(|nodes| nodes > 0) && self.left.iter().all(within)
     }
 
@@ -95,25 +134,29 @@ impl LimitsLeft {
     }
 
     /// Takes a planned node off: the most that any of its types has of each limited resource.
-    pub fn subtract(&mut self, problem: &Problem, types: impl Iterator<Item = InstanceTypeId> + Clone) {
-        self.change(problem, types, -1);
+    pub fn subtract(&mut self, problem: &Problem, node: NodeOptions<impl Iterator<Item = InstanceTypeId> + Clone>) {
+        self.change(problem, node, -1);
     }
 
     /// Gives back what was taken for a planned node.
-    pub fn give_back(&mut self, problem: &Problem, types: impl Iterator<Item = InstanceTypeId> + Clone) {
-        self.change(problem, types, 1);
+    pub fn give_back(&mut self, problem: &Problem, node: NodeOptions<impl Iterator<Item = InstanceTypeId> + Clone>) {
+        self.change(problem, node, 1);
     }
 
-    /// Gives back what a node has that goes, but for its dollars: it costs them until its instance has ended.
-    pub fn give_back_leaving(&mut self, problem: &Problem, types: impl Iterator<Item = InstanceTypeId> + Clone) {
-        let dollars = self.left.find(DOLLARS);
-        self.change(problem, types, 1);
-        if let Some(dollars) = dollars {
-            self.left.set(DOLLARS, dollars);
-        }
+    /// Gives back what a node has that goes, but for its dollars and quotas: those count it until it has gone.
+    pub fn give_back_leaving(&mut self, problem: &Problem, at: InstanceTypeId) {
+        let kept = self.left.iter().filter(|(name, _)| *name == DOLLARS || is_of_quota(name));
+        let kept: Vec<(String, i64)> = kept.map(|(name, left)| (name.to_owned(), left)).collect();
+        self.change(problem, NodeOptions { types: std::iter::once(at), bits: !0 }, 1);
+        kept.into_iter().for_each(|(name, left)| self.left.set(name, left));
     }
 
-    fn change(&mut self, problem: &Problem, types: impl Iterator<Item = InstanceTypeId> + Clone, sign: i64) {
+    fn change(
+        &mut self,
+        problem: &Problem,
+        node: NodeOptions<impl Iterator<Item = InstanceTypeId> + Clone>,
+        sign: i64,
+    ) {
         if let Some(nodes) = &mut self.nodes {
             *nodes = nodes.saturating_add(sign);
         }
@@ -122,14 +165,24 @@ impl LimitsLeft {
         for name in names {
             // A node with options of 8 and 16 cpu counts as 16: EC2 may launch either. Each resource has its own
             // largest option.
-            let most = types.clone().map(|at| self.amount(problem, at, &name)).max().unwrap_or(0);
+            let most = self.most(problem, &node, &name);
             let left = self.left.get(&name);
             self.left.set(name, left.saturating_add(most.saturating_mul(sign)));
         }
     }
 
+    /// The most that a planned node may take of a limited resource.
+    fn most(
+        &self,
+        problem: &Problem,
+        node: &NodeOptions<impl Iterator<Item = InstanceTypeId> + Clone>,
+        name: &str,
+    ) -> i64 {
+        node.types.clone().map(|at| self.amount(problem, (at, node.bits), name)).max().unwrap_or(0)
+    }
+
     pub fn none() -> Self {
-        Self { left: Resources::new(), nodes: None, largest: Resources::new(), prices: Rc::default() }
+        Self { left: Resources::new(), nodes: None, largest: Resources::new(), by_type: Rc::default() }
     }
 
     /// True if anything beside the number of nodes is limited.
@@ -138,56 +191,8 @@ impl LimitsLeft {
     }
 
     /// Share that a type takes of what is limited, as a part of the largest of the pool: the highest of all limited resources.
-    pub fn share(&self, problem: &Problem, at: InstanceTypeId) -> f64 {
-        let of = |(name, _): (&str, i64)| part_of(self.amount(problem, at, name), self.largest.get(name));
+    pub fn share(&self, problem: &Problem, at: InstanceTypeId, bits: Mask) -> f64 {
+        let of = |(name, _): (&str, i64)| part_of(self.amount(problem, (at, bits), name), self.largest.get(name));
         self.left.iter().map(of).fold(0.0, f64::max)
-    }
-
-    /// True if dollars remove some of these types that all other limits leave.
-    pub fn bind_by_dollars(&self, problem: &Problem, types: &Bits) -> bool {
-        let mut others = self.clone();
-        if others.left.find(DOLLARS).is_none() {
-            return false;
-        }
-        others.left.remove(DOLLARS);
-        let (mut by_all, mut by_others) = (types.clone(), types.clone());
-        self.retain_within(problem, &mut by_all);
-        others.retain_within(problem, &mut by_others);
-        by_all.count() < by_others.count()
-    }
-
-    /// Describes the ceiling of dollars an hour and the cheapest of these types.
-    fn describe_dollars(&self, problem: &Problem, types: &Bits, pool: &Pool) -> String {
-        let least = types.iter().map(|at| self.amount(problem, at, DOLLARS)).min().unwrap_or(0);
-        let shown = |amount: i64| format_amount(DOLLARS, amount);
-        format!(
-            "its nodes may cost ${} an hour together ({DOLLARS}): ${} is left, the cheapest instance type that would do may cost ${}",
-            shown(pool.limits.get(DOLLARS)),
-            shown(self.left.get(DOLLARS).max(0)),
-            shown(least),
-        )
-    }
-
-    /// Describes the first limit that the smallest of these types exceeds, with what is left of it.
-    pub fn describe(&self, problem: &Problem, types: &Bits, pool: &Pool) -> String {
-        if self.nodes.is_some_and(|nodes| nodes <= 0) {
-            return format!("limit of {} nodes reached", pool.limits.get(NODES));
-        }
-        if self.bind_by_dollars(problem, types) {
-            return self.describe_dollars(problem, types, pool);
-        }
-        for (name, left) in self.left.iter().filter(|(name, _)| *name != DOLLARS) {
-            let least = types.iter().map(|at| problem.instance_types[at].capacity.get(name)).min();
-            if least.is_some_and(|least| least > left) {
-                let shown = |amount: i64| format_amount(name, amount);
-                return format!(
-                    "limit of {} {name} reached: {} left, the smallest instance type that would do has {}",
-                    shown(pool.limits.get(name)),
-                    shown(left.max(0)),
-                    shown(least.unwrap_or(0)),
-                );
-            }
-        }
-        "its limits leave no instance type that would do".to_owned()
     }
 }

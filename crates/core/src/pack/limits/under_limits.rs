@@ -12,7 +12,8 @@
 use std::rc::Rc;
 
 use crate::pack::filter::topology::domains::{Chance, PodsInBin};
-use crate::pack::limits::LimitsLeft;
+use crate::pack::limits::shared::PoolLimits as _;
+use crate::pack::limits::{LimitsLeft, NodeOptions};
 use crate::pack::model::bits::Bits;
 use crate::pack::model::context::Context;
 use crate::pack::model::ids::{ClassId, IndexVec, InstanceTypeId, PoolId};
@@ -149,9 +150,9 @@ impl<'c> RoundPlan<'c, '_> {
     fn allowed(&self, node: usize, planned: &PlannedNode) -> Bits {
         // Its own share is free to itself: the node goes back into the room that it has now.
         let mut limits = self.limits[planned.pool].clone();
-        limits.give_back(self.context.problem, types_of(&self.claims[node]));
+        limits.give_back(self.context.problem, options_of(&self.claims[node], planned));
         let mut types = planned.types.clone();
-        limits.retain_within(self.context.problem, &mut types);
+        limits.retain_within(self.context.problem, &mut types, planned.offering_bits);
         types
     }
 
@@ -164,15 +165,19 @@ impl<'c> RoundPlan<'c, '_> {
         }
         types.into_iter().for_each(|types| planned.types.clone_from(types));
         if let Some(claim) = self.claim(&planned, policy) {
-            self.replace(node, claim);
+            self.replace(node, claim, None);
         }
     }
 
-    /// Puts a claim in another's place, with that one's pods before its own.
-    pub(in crate::pack) fn replace(&mut self, node: usize, mut claim: PlannedClaim) {
-        let limits = &mut self.limits[self.planned_nodes[node].pool];
-        limits.give_back(self.context.problem, types_of(&self.claims[node]));
-        limits.subtract(self.context.problem, types_of(&claim));
+    /// Puts a claim in another's place, with that one's pods before its own, and the node that it is written from, if that is
+    /// another one.
+    pub(in crate::pack) fn replace(&mut self, node: usize, mut claim: PlannedClaim, planned: Option<PlannedNode>) {
+        let (problem, before) = (self.context.problem, Rc::clone(&self.planned_nodes[node]));
+        self.limits.return_node(before.pool, problem, options_of(&self.claims[node], &before));
+        if let Some(planned) = planned {
+            self.planned_nodes[node] = Rc::new(planned);
+        }
+        self.limits.take_node(before.pool, problem, options_of(&claim, &self.planned_nodes[node]));
         // Pods keep their node: the new claim has those of the old one, then its own.
         claim.pods.splice(..0, std::mem::take(&mut self.claims[node].pods));
         self.claims[node] = claim;
@@ -255,8 +260,7 @@ impl<'c> RoundPlan<'c, '_> {
         let (class, candidate) = (item.class, item.candidate);
         let Some(mut claim) = self.claim(&planned, self.policy(planned.pool)) else { return 0 };
         self.assign_class(class, candidate, count, &mut claim);
-        self.replace(node, claim);
-        self.planned_nodes[node] = Rc::new(planned);
+        self.replace(node, claim, Some(planned));
         count
     }
 
@@ -324,11 +328,20 @@ pub(in crate::pack) fn types_of(claim: &PlannedClaim) -> impl Iterator<Item = In
     claim.options.iter().map(|option| InstanceTypeId::from(option.instance_type))
 }
 
+/// The types that a claim may be, and the offering bits of the node that it is written from.
+pub(in crate::pack) fn options_of<'c>(
+    claim: &'c PlannedClaim,
+    planned: &PlannedNode,
+) -> NodeOptions<impl Iterator<Item = InstanceTypeId> + Clone + use<'c>> {
+    NodeOptions { types: types_of(claim), bits: planned.offering_bits }
+}
+
 /// The types of a planned node that take least of the limits, the cheapest of equals: as few as `minValues` allow.
 fn least(context: &Context<'_>, planned: &PlannedNode, limits: &LimitsLeft) -> Bits {
     let bought = context.bought(planned.offering_bits);
     let all = bought.order.iter().copied().filter(|at| planned.types.has(*at));
-    let mut order: Vec<(f64, InstanceTypeId)> = all.map(|at| (limits.share(context.problem, at), at)).collect();
+    let mut order: Vec<(f64, InstanceTypeId)> =
+        all.map(|at| (limits.share(context.problem, at, planned.offering_bits), at)).collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0));
     // One type, then two, four and so on, until they have the distinct values that `minValues` ask for.
     let mut few = 1;

@@ -13,6 +13,7 @@ use super::offers::{Mask, Offers};
 use super::ranks::Ranks;
 use crate::labels;
 use crate::pack::limits::LimitsLeft;
+use crate::pack::limits::shared::PoolTypes;
 use crate::problem::{Policy, Pool, Problem};
 use crate::requirements::{Requirement, Requirements};
 use crate::volumes::is_attachable;
@@ -119,7 +120,8 @@ impl PoolView {
         }
         let left_out;
         (self.daemons, left_out) = PoolDaemons::new((problem, at, self), reach, names, found, &self.whole);
-        self.limits.know_types(problem, &self.types, &self.requirements);
+        let own = PoolTypes { types: &self.types, requirements: &self.requirements, offering_bits: self.offering_bits };
+        self.limits.know_types(problem, own, found);
         left_out
     }
 

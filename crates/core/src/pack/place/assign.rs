@@ -157,7 +157,7 @@ pub(crate) fn item<'c>(
         return None;
     }
     let selection = context.selection(set, pool)?;
-    let mut offering_bits = selection.offering_bits & mask & room.open;
+    let mut offering_bits = selection.offering_bits & mask & room.open & !room.limits[pool].closed();
     if of.policy == Policy::Cost && view.min_values.is_empty() {
         // Spot that costs as much as on demand can only lose. Other policies keep it, as Karpenter does, and
         // `minValues` may need it.
@@ -171,7 +171,7 @@ pub(crate) fn item<'c>(
             types.and(&context.bought(offering_bits).types);
         }
         context.fitting(context.kind(pool, selection.absent, offering_bits), &class.first, &mut types);
-        room.limits[pool].retain_within(context.problem, &mut types);
+        room.limits[pool].retain_within(context.problem, &mut types, offering_bits);
         let good =
             !types.is_empty() && crate::pack::model::options::enough_values(context, pool, &types, offering_bits);
         let left = PodsLeft::new(count);
@@ -195,9 +195,8 @@ impl<'c, 'a> Together<'c, 'a> {
         let context = self.context;
         // The pools in order, as for any other pod: a lighter one is taken only where no heavier one holds both.
         context.pools.ids().find_map(|pool| {
-            let mut types = context.pools[pool].types.clone();
-            self.room.limits[pool].retain_within(context.problem, &mut types);
-            let mut planned = PlannedNode::new(context, pool, types);
+            let mut planned = PlannedNode::new(context, pool, context.pools[pool].types.clone());
+            self.room.limits[pool].narrow(context, &mut planned);
             let first = self.item(first, pool)?;
             let with_second = |planned: &mut PlannedNode| match second {
                 Some(second) => self.item(second, pool).is_some_and(|second| planned.add(context, &second, 1)),

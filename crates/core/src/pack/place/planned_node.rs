@@ -5,10 +5,11 @@ use smallvec::SmallVec;
 use crate::pack::filter::shared::Attached;
 use crate::pack::filter::topology::domains::PodsInBin;
 use crate::pack::filter::topology::node_rules::Tally;
+use crate::pack::limits::NodeOptions;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
-use crate::pack::model::ids::{BinId, ClassId, JointId, PoolId, SetId, TierId};
+use crate::pack::model::ids::{BinId, ClassId, InstanceTypeId, JointId, PoolId, SetId, TierId};
 use crate::pack::model::item::Item;
 use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::numbers::count_of;
@@ -90,6 +91,11 @@ impl PlannedNode {
     /// The same node with these types and offering bits, which are fewer.
     pub fn narrowed(&self, types: Bits, offering_bits: Mask) -> Self {
         Self { types, offering_bits, ..self.clone() }
+    }
+
+    /// The types and offering bits that it may become.
+    pub fn options(&self) -> NodeOptions<impl Iterator<Item = InstanceTypeId> + Clone + '_> {
+        NodeOptions { types: self.types.iter(), bits: self.offering_bits }
     }
 
     /// Its kind, by the DaemonSets that run on it.

@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::pack::limits::LimitsLeft;
-use crate::pack::model::bits::Bits;
 use crate::pack::model::context::Context;
 use crate::pack::model::ids::PoolId;
 use crate::pack::model::item::Item;
@@ -45,13 +44,12 @@ pub(crate) fn pack(
 }
 
 fn open(context: &Context<'_>, pool: PoolId, item: &Item<'_>, limits: &mut LimitsLeft) -> Option<PlannedNode> {
-    let mut types: Bits = context.pools[pool].types.clone();
-    limits.retain_within(context.problem, &mut types);
-    let mut planned = PlannedNode::new(context, pool, types);
+    let mut planned = PlannedNode::new(context, pool, context.pools[pool].types.clone());
+    limits.narrow(context, &mut planned);
     if !planned.add(context, item, 1) {
         return None;
     }
     // At its largest type, as it may still become that.
-    limits.subtract(context.problem, planned.types.iter());
+    limits.subtract(context.problem, planned.options());
     Some(planned)
 }

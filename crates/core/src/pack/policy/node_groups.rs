@@ -25,14 +25,13 @@ pub(crate) fn pack(
             fill(context, planned, item);
         }
         while !item.left.is_none() {
-            let mut types = context.pools[pool].types.clone();
-            limits.retain_within(context.problem, &mut types);
-            let mut planned = PlannedNode::new(context, pool, types);
+            let mut planned = PlannedNode::new(context, pool, context.pools[pool].types.clone());
+            limits.narrow(context, &mut planned);
             fill(context, &mut planned, item);
             if planned.pods() == 0 {
                 break;
             }
-            limits.subtract(context.problem, planned.types.iter());
+            limits.subtract(context.problem, planned.options());
             planned_nodes.push(planned);
         }
     }

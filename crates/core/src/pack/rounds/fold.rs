@@ -5,12 +5,12 @@
 //! A spread or an anti-affinity over zones and other labels has its first node in each domain all the same: that is what it is for.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
 use crate::pack::limits::LimitsLeft;
-use crate::pack::limits::under_limits::types_of;
+use crate::pack::limits::shared::PoolLimits as _;
+use crate::pack::limits::under_limits::options_of;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
 use crate::pack::model::ids::{ClassId, IndexVec, PodId, TierId};
@@ -101,7 +101,7 @@ impl<'c> RoundPlan<'c, '_> {
         // From the end on, so that places before it stay what they are.
         for node in given_up.into_iter().rev() {
             let (claim, planned) = (self.claims.remove(node), self.planned_nodes.remove(node));
-            self.limits[planned.pool].give_back(self.context.problem, types_of(&claim));
+            self.limits.return_node(planned.pool, self.context.problem, options_of(&claim, &planned));
         }
     }
 
@@ -253,8 +253,7 @@ impl<'c> RoundPlan<'c, '_> {
             pods.entry(self.class_of(node, pod)).or_default().push(pod);
         }
         for ((taker, planned), claim) in moves.grown.into_iter().zip(claims) {
-            self.replace(taker, claim);
-            self.planned_nodes[taker] = Rc::new(planned);
+            self.replace(taker, claim, Some(planned));
         }
         for Moved { from: old, taker, to: new } in moves.moved {
             let own = pods.entry(old.class).or_default();

@@ -9,7 +9,8 @@ use super::memory::RoundMemory;
 use crate::pack::explain::{self, LeftAtEnd};
 use crate::pack::filter::topology::domains::{Chance, Domains, PodsInBin};
 use crate::pack::limits::LimitsLeft;
-use crate::pack::limits::under_limits::types_of;
+use crate::pack::limits::shared::PoolLimits as _;
+use crate::pack::limits::under_limits::options_of;
 use crate::pack::model::classes::Class;
 use crate::pack::model::context::Context;
 use crate::pack::model::ids::{BinId, ClassId, IndexVec, NodeId, PoolId, TierId};
@@ -344,7 +345,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
             let limits = &self.limits[planned.pool];
             // Near its limits a pool loses types from one node to the next, so each node is written by itself.
             if !limits.are_far() {
-                limits.retain_within(problem, &mut planned.types);
+                limits.narrow(self.context, &mut planned);
                 if !planned.may_be(self.context, &planned.types) {
                     return time > 0;
                 }
@@ -359,7 +360,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
             }
             let Some((claim, shared)) = &known else { return time > 0 };
             // A planned node counts at its largest option: any of them may be launched.
-            self.limits[planned.pool].subtract(problem, types_of(claim));
+            self.limits.take_node(planned.pool, problem, options_of(claim, shared));
             let mut claim = claim.clone();
             self.planned_nodes.push(Rc::clone(shared));
             for share in &planned.shares {

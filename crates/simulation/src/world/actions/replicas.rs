@@ -8,7 +8,8 @@ use dovetail_sandbox::faults::{Direction, Service};
 
 use super::super::replica::Replica;
 use super::super::{Broken, World};
-use super::{ReplicaRef, later, resource};
+use super::{ReplicaRef, later};
+use crate::world::kinds::resource;
 
 impl World {
     pub(super) fn kill(self: &Rc<Self>, which: ReplicaRef, duration: Option<Duration>) -> Result<(), Failure> {

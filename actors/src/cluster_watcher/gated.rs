@@ -1,0 +1,23 @@
+//! Kinds behind feature gates, whose CRDs may not be installed. The cluster counts as known only when those are whose gates are
+//! open: a plan without them would be another one.
+
+use dovetail_api::autoscaling::{CapacityQuota, CapacityQuotaAlpha, VERSIONS};
+use dovetail_api::overlays::{API_VERSION, KIND, NodeOverlay};
+
+use crate::kube::served::OptionalKind;
+
+impl OptionalKind for NodeOverlay {
+    type Older = Self;
+
+    const KIND: &'static str = KIND;
+    const RESOURCE: &'static str = "nodeoverlays";
+    const VERSIONS: &'static [&'static str] = &[API_VERSION];
+}
+
+impl OptionalKind for CapacityQuota {
+    type Older = CapacityQuotaAlpha;
+
+    const KIND: &'static str = "CapacityQuota";
+    const RESOURCE: &'static str = "capacityquotas";
+    const VERSIONS: &'static [&'static str] = &VERSIONS;
+}
