@@ -10,10 +10,10 @@ use actix::prelude::*;
 
 use crate::context::mailbox::Mailbox;
 use crate::messages::{
-    CameToNothing, ClaimRefused, ClaimSoldOut, ClosedPools, FreedReserved, FullSubnets, HoldClaims, HoldRoom,
-    InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, LaunchClaims, LaunchedOffering, LookUp, MarkDeleting,
-    NotRead, NotRegistered, PackNow, PlanClaims, Planned, PodSeen, Record, Refused, Remove, ReservationTakenBack, Roll,
-    TakeObserved, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns, Wrote,
+    CameToNothing, ClaimRefused, ClaimSoldOut, ClosedPools, CommitmentsKnown, FreedReserved, FullSubnets, HoldClaims,
+    HoldRoom, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, LaunchClaims, LaunchedOffering, LookUp,
+    MarkDeleting, NotRead, NotRegistered, PackNow, PlanClaims, Planned, PodSeen, Record, Refused, Remove,
+    ReservationTakenBack, Roll, TakeObserved, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns, Wrote,
 };
 
 /// An address of whatever takes the messages of `T`.
@@ -85,7 +85,7 @@ link! {
 }
 link! {
     /// For instance types, and what of them is refused or taken.
-    ToCatalogue = TakesOfOffers: FreedReserved, FullSubnets, InstanceTypesFor, LaunchedOffering, Refused, ReservationTakenBack, TookReserved
+    ToCatalogue = TakesOfOffers: CommitmentsKnown, FreedReserved, FullSubnets, InstanceTypesFor, LaunchedOffering, Refused, ReservationTakenBack, TookReserved
 }
 link! {
     /// For pods that need a place.

@@ -20,7 +20,7 @@ use crate::context::solver::Solver;
 use crate::leadership::control_plane::ControlPlane;
 use crate::leadership::leader::Leader;
 use crate::leadership::messages::{ObserveReplica, ReleaseLease, WatchLeader};
-use crate::messages::{InstanceTypesFor, ReplicaState, TakeSnapshot};
+use crate::messages::{CommitmentsKnown, InstanceTypesFor, ReplicaState, TakeSnapshot};
 use crate::settings::Settings;
 use crate::telemetry::journal::Journal;
 use crate::telemetry::log_event::LogEvent;
@@ -95,8 +95,17 @@ impl ReplicaHandle {
         let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
         let types = self.warm.catalogue.send(InstanceTypesFor::new(classes)).await.ok()?.unwrap_or_default();
         let now = self.env.moment();
-        let commitments = Arc::new(self.env.settings.commitments.declared().in_force(now.wall));
+        let known = self.commitments().await?;
+        let commitments = Arc::new(known.in_force(now.wall));
         Some(ReplicaView { snapshot, types, commitments, now })
+    }
+
+    /// Commitments that are declared, and those of the account where they count; none while its first answers are awaited.
+    async fn commitments(&self) -> Option<Arc<Commitments>> {
+        if !self.env.settings.commitments.account {
+            return Some(self.env.settings.commitments.declared());
+        }
+        Some(self.warm.catalogue.send(CommitmentsKnown).await.ok()?.unwrap_or_default())
     }
 
     /// Stops leading, gives the Lease back, so that another replica need not wait for it to run out, and lets what is

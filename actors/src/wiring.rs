@@ -39,6 +39,7 @@
 //! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `translator`, `overlays`, `quotas`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |
 //! | `packer`, `disruptor`, `launcher`, `static_pools`, `buffers` | `TakeObserved` | `cluster_watcher` |
 //! | `packer`, `disruptor`, `launcher`, `static_pools`, `buffers`, `overlays`, `replica` | `InstanceTypesFor` | `catalogue` |
+//! | `packer`, `disruptor`, `replica` | `CommitmentsKnown` | `catalogue` |
 //! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `buffers`, `overlays`, `quotas`, `janitor`, `translator` | `Record` | `recorder` |
 //! | `control_plane` (claims that the watches do not show) | `NotRead`, `TellNotSynced` | `cluster_watcher` |
 //! | `disruptor` | `MarkDeleting` | `cluster_watcher` |

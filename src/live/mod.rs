@@ -133,6 +133,10 @@ pub async fn read_cluster(args: &ClusterArgs) -> Result<LiveCluster, Failure> {
     preflight::crds(&connection.asker.afresh(), &connection.client).await?;
     let mut missing = Vec::new();
     let (settings, settings_from, given) = leader::settings(&connection, args, &mut missing).await;
+    if settings.commitments.account {
+        let why = "the account is not asked: plan counts those that COMMITMENTS declares, or --commitments".to_owned();
+        missing.push(Missing { what: "Savings Plans and Reserved Instances of the account".to_owned(), why });
+    }
     let state = lists::read_state(&connection, &settings, &mut missing).await?;
     let snapshot = state.snapshot();
     let (at, classes) = (connection.clock.monotonic(), classes_of(&snapshot));

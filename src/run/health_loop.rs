@@ -192,6 +192,7 @@ mod tests {
             settings: BTreeMap::new(),
             reservations: vec![],
             placement_groups: vec![],
+            commitments: Default::default(),
             nodes: Vec::new(),
             faults: FaultSettings::default(),
             panics_for: vec![],

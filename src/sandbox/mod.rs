@@ -163,6 +163,7 @@ fn config(args: &SandboxArgs) -> WorldConfig {
         claims_deleted: None,
         reservations: vec![],
         placement_groups: vec![],
+        commitments: Default::default(),
         nodes: Vec::new(),
         endpoint: None,
         clocks: Vec::new(),

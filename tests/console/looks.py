@@ -60,6 +60,8 @@ def stranger(browser):
     assert any("edge" in row and "not Ready" in row and "no subnet" in row for row in rows), rows
     waiting = browser.eval("document.getElementById('waiting').innerText")
     assert "25 × default/report" in waiting and "limits leave no room" in waiting and "42 pods" in browser.eval("document.getElementById('waiting-count').textContent"), waiting
+    unused = browser.eval("document.getElementById('commitments').innerText")
+    assert "ri-1: $0.1200 of $0.5400 an hour unused, ends 2027-03-01" in unused and "and 3 more" in unused, unused
     way = browser.eval("document.getElementById('way').innerText")
     assert "should have joined by" in way and "90 s ago" in way and "in 12 min" in way and "expires" not in way, way
     curve = browser.eval("document.getElementById('cost').getAttribute('aria-label')") + browser.eval("document.getElementById('cost').textContent")
@@ -132,7 +134,7 @@ def hostile(browser):
 
 
 def main(pictures):
-    good, bad = made.Made([made.state(*made.busy())]), made.Made([made.state(*made.hostile())])
+    good, bad = made.Made([made.state(*made.busy(), commitments=made.committed("ri-1"))]), made.Made([made.state(*made.hostile(), commitments=made.committed(*made.HOSTILE))])
     browser = Browser(1000, 900)
     try:
         browser.open(good.url)

@@ -57,6 +57,12 @@ def state(nodes, pools=(), waiting=(), timeline=(), turn=0, **more):
     return f'{{"nodes":[\n{lines}\n],\n{json.dumps(own)[1:]}'.encode()
 
 
+def committed(*ids):
+    """Reserved Instances of which a quarter is unused."""
+    lines = [{"id": name, "cost": 0.54, "unused": 0.12, "ends": "2027-03-01T00:00:00Z"} for name in ids]
+    return {"cost": 0.54 * len(ids), "unused": 0.12 * len(ids), "why": "", "lines": lines, "others": 3}
+
+
 def busy():
     """A cluster on a bad day: a pool that is full, one that is not Ready, pods that wait, a node that is late."""
     nodes = [node(n, 3 + 7 * n % 40) for n in range(40)] + [node(40 + n, 5, pool="batch") for n in range(9)] + [node(60, 9, "leaving"), node(61, 12, "launching"), node(62, 4, "launching", joinsBy=START - 90), node(63, 0, pool="gpu", price=12.24, onDemand=12.24, type="p4d.24xlarge", capacity="on-demand")]

@@ -79,6 +79,8 @@ class Request:
         region, service = credential[2], credential[3]
         if "x-amz-target" in headers:
             return cls(service, headers["x-amz-target"].split(".")[-1], region, json.loads(body))
+        if service == "savingsplans":
+            return cls(service, urllib.parse.urlsplit(path).path.strip("/"), region, json.loads(body))
         if service == "eks":
             named = re.fullmatch(r"/clusters/([^/]+)", urllib.parse.urlsplit(path).path)
             if method != "GET" or not named:
@@ -199,6 +201,13 @@ class Request:
 
     def of_eks_DescribeCluster(self, _):
         return [("eks:DescribeCluster", arn("eks", f"cluster/{self.fields['name']}"), {})]
+
+    def of_savingsplans_DescribeSavingsPlans(self, _):
+        return [("savingsplans:DescribeSavingsPlans", arn("savingsplans", "savingsplan/*", ""), {})]
+
+    def of_savingsplans_DescribeSavingsPlanRates(self, _):
+        plan = self.fields["savingsPlanId"]
+        return [("savingsplans:DescribeSavingsPlanRates", arn("savingsplans", f"savingsplan/{plan}", ""), {})]
 
     def of_ssm_GetParameter(self, _):
         # Those of AWS itself have no account.

@@ -41,6 +41,9 @@ BY_HAND = {
     "ec2.CreateTags": "asked for by the registrar, ten seconds at most after a node has registered",
     "ec2.RebootInstances": "asked for with the gate RebootForRepair, for a node that has been unhealthy for ten minutes",
     "ec2.DescribeInstanceStatus": "asked for every minute, first a minute after a leader began",
+    "ec2.DescribeReservedInstances": "asked for where COMMITMENTS has account",
+    "savingsplans.DescribeSavingsPlans": "asked for where COMMITMENTS has account",
+    "savingsplans.DescribeSavingsPlanRates": "asked for where COMMITMENTS has account",
     "iam.ListInstanceProfiles": "asked for by the janitor every half hour",
 }
 
@@ -181,6 +184,9 @@ def by_hand(api, proxy):
     checks.client("ec2", proxy).describe_instance_status(Filters=impaired)
     checks.client("ec2", proxy).describe_placement_groups(Filters=[{"Name": "group-name", "Values": ["rack"]}])
     checks.client("iam", proxy).list_instance_profiles(PathPrefix=f"/karpenter/{REGION}/{CLUSTER}/")
+    checks.client("ec2", proxy).describe_reserved_instances(Filters=[{"Name": "state", "Values": ["active"]}])
+    for operation, fields in (("DescribeSavingsPlans", {}), ("DescribeSavingsPlanRates", {"savingsPlanId": "sp-1"})):
+        Recorder.seen.append((checks.Request("savingsplans", operation, REGION, fields), {}))
     reboot = checks.Request("ec2", "RebootInstances", REGION, {"InstanceId": {"1": instance}})
     Recorder.seen.append((reboot, reboot.resource_tags(Recorder.upstream)))
     reserved_launch(proxy)

@@ -108,12 +108,12 @@ class Recording(unittest.TestCase):
 
     def test_nothing_else_in_the_workspace_calls_aws(self):
         own = source.own_services()
-        self.assertEqual(len(own), 4, own)
+        self.assertEqual(len(own), 5, own)
         sdks = {f"aws-sdk-{service}" for service in {one["operation"].split(".")[0] for one in CHECKS} - own}
         self.assertEqual(source.sdk_users(), {"crates/cloud": sdks | source.RUNTIME})
 
     def test_what_was_added_by_hand_is_named(self):
-        self.assertEqual(set(RECORDED["byHand"]), {"ec2.CreateFleet", "ec2.CreateTags", "ec2.DescribeInstanceStatus", "ec2.DescribePlacementGroups", "ec2.RebootInstances", "iam.ListInstanceProfiles"})
+        self.assertEqual(set(RECORDED["byHand"]), {"ec2.CreateFleet", "ec2.CreateTags", "ec2.DescribeInstanceStatus", "ec2.DescribePlacementGroups", "ec2.DescribeReservedInstances", "ec2.RebootInstances", "iam.ListInstanceProfiles", "savingsplans.DescribeSavingsPlanRates", "savingsplans.DescribeSavingsPlans"})
 
 
 class Reference(unittest.TestCase):

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use common::{dovetail, root, stderr};
 
 /// Each variant, and the invariant that is violated then.
-const FOUND: [(&str, &str); 16] = [
+const FOUND: [(&str, &str); 17] = [
     ("double-resend", "INV-11"),
     ("early-replacements", "INV-20"),
     ("forgotten-adoption", "INV-12"),
@@ -17,6 +17,7 @@ const FOUND: [(&str, &str); 16] = [
     ("no-budgets", "INV-17"),
     ("no-deadline", "INV-8"),
     ("no-fence", "INV-9"),
+    ("no-free-slots", "INV-26"),
     ("no-futile-brake", "INV-23"),
     ("no-holds", "INV-19"),
     ("no-least-age", "INV-22"),

@@ -51,6 +51,7 @@ fn beside<T>(name: &str, seed: u64, manifests: &str, story: impl AsyncFnOnce(Bes
             settings: BTreeMap::new(),
             reservations: vec![],
             placement_groups: vec![],
+            commitments: Default::default(),
             nodes: Vec::new(),
             faults: FaultSettings::default(),
             panics_for: vec![],

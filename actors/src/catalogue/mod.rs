@@ -5,6 +5,7 @@
 //! `launcher`, which waits for the answer.
 
 mod availability;
+mod commitments;
 mod doubt;
 mod read;
 mod reserved;
@@ -25,6 +26,7 @@ use kube::ResourceExt;
 
 use crate::catalogue::availability::Keeping;
 pub use crate::catalogue::availability::{KEY, Keep, UNAVAILABLE_OFFERINGS};
+use crate::catalogue::commitments::Account;
 use crate::catalogue::read::LatePrices;
 pub use crate::catalogue::read::stand_in;
 use crate::catalogue::reserved::Reserved;
@@ -69,6 +71,8 @@ pub struct Catalogue {
     reading_spot: bool,
     unavailable: UnavailableOfferings,
     reserved: Reserved,
+    /// Savings Plans and Reserved Instances.
+    account: Account,
     /// EC2 is being asked for what is left of reservations.
     asking: bool,
     /// Handling of the ConfigMap that keeps the unavailable offerings for a successor.
@@ -95,6 +99,7 @@ impl Catalogue {
             reading_spot: false,
             unavailable: UnavailableOfferings::default(),
             reserved: Reserved::default(),
+            account: Account::new(&env.settings.commitments),
             asking: false,
             keeping: Keeping::default(),
             resolved: BTreeMap::new(),
@@ -109,6 +114,7 @@ impl Actor for Catalogue {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.read_anew(ctx);
+        self.begin_account(ctx);
         ctx.run_interval(REFRESH, |catalogue, ctx| catalogue.read_anew(ctx));
         if let Some(interval) = self.env.settings.spot_price_refresh {
             ctx.run_interval(interval, |catalogue, ctx| catalogue.read_spot(ctx));
@@ -119,6 +125,7 @@ impl Actor for Catalogue {
                 catalogue.world_changed();
             }
             catalogue.keep_availability(ctx);
+            catalogue.report_ended();
         });
     }
 }

@@ -13,6 +13,7 @@ use dovetail_cloud::{
     FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchPace, LaunchRequest, LaunchRoom, LaunchedFleet,
     LaunchedInstance, MadeResource, QueueMessage,
 };
+use dovetail_core::commitments::AccountAnswer;
 use dovetail_core::interruption::status::Trouble;
 use futures::future::BoxFuture;
 
@@ -129,6 +130,8 @@ impl CloudOfferings for MeteredCloud {
         on_demand_prices "GetProducts" () -> BTreeMap<String, f64>;
         spot_prices "DescribeSpotPriceHistory" () -> BTreeMap<(String, String), f64>;
         reserved_left "DescribeCapacityReservations" (ids: &'a [String]) -> BTreeMap<String, u32>;
+        reserved_instances "DescribeReservedInstances" () -> AccountAnswer;
+        savings_plans "DescribeSavingsPlans" () -> AccountAnswer;
     }
 }
 
@@ -301,6 +304,8 @@ mod tests {
             on_demand_prices() -> BTreeMap<String, f64>;
             spot_prices() -> BTreeMap<(String, String), f64>;
             reserved_left(ids: &'a [String]) -> BTreeMap<String, u32>;
+            reserved_instances() -> AccountAnswer;
+            savings_plans() -> AccountAnswer;
         }
     }
 

@@ -169,7 +169,7 @@ impl Disruptor {
             policy: settings.policy,
             daemon_share: settings.daemon_share,
             default_spread: settings.default_spread.clone(),
-            commitments: settings.commitments.declared(),
+            commitments: self.commitments.clone(),
             now,
             only: None,
         }

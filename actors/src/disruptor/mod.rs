@@ -22,6 +22,7 @@ use actix::prelude::*;
 use dovetail_cloud::CloudInstances;
 use dovetail_core::Offering;
 use dovetail_core::cluster_state::{Moment, Snapshot};
+use dovetail_core::commitments::Commitments;
 use dovetail_core::disruption::{self, DisruptionDecision, Memory, OffersByClass, Removal};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -36,7 +37,9 @@ use crate::context::solver::Solver;
 use crate::kube::calls::Calls;
 use crate::links::ToLauncher;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToRecorder, ToTerminator};
-use crate::messages::{ClusterChanged, DisruptorState, InstanceTypesFor, Observe, Remove, TakeObserved, TraceContext};
+use crate::messages::{
+    ClusterChanged, CommitmentsKnown, DisruptorState, InstanceTypesFor, Observe, Remove, TakeObserved, TraceContext,
+};
 use crate::telemetry::measure::Measure;
 
 /// Pause after a change before the disruptor looks, as changes come in bursts.
@@ -74,6 +77,8 @@ pub struct Disruptor {
     consolidation: ConsolidationState,
     /// Instance types, and when they were asked for.
     offers: OffersByClass,
+    /// Savings Plans and Reserved Instances.
+    commitments: Arc<Commitments>,
     asked: Option<Duration>,
     looks: Looks,
     /// Time of the last count of the pools' nodes. Monotonic.
@@ -98,7 +103,7 @@ impl Disruptor {
     pub fn new(env: &Env, links: DisruptorLinks, solver: Arc<dyn Solver>) -> Self {
         let env = env.for_actor("disruptor");
         let rest = env.settings.churn.rules(0.0, false).rest;
-        let rng = env.rng("trace");
+        let (rng, commitments) = (env.rng("trace"), env.settings.commitments.declared());
         let mut memory = Memory::new();
         memory.set_gates(drift::gates(&env.settings));
         Self {
@@ -108,6 +113,7 @@ impl Disruptor {
             memory,
             consolidation: ConsolidationState::new(solver, rest),
             offers: OffersByClass::new(),
+            commitments,
             asked: None,
             looks: Looks::default(),
             counted: None,
@@ -178,6 +184,8 @@ impl Handler<Observe> for Disruptor {
 struct View {
     snapshot: Snapshot,
     offers: Option<OffersByClass>,
+    /// Commitments, the account's too; `None` where they are those that are declared.
+    commitments: Option<Arc<Commitments>>,
 }
 
 impl Disruptor {
@@ -188,7 +196,7 @@ impl Disruptor {
         self.looks.begin();
         let old = self.asked.is_none_or(|asked| self.env.now().saturating_sub(asked) >= POLL)
             || any_slot_changes(&self.offers, &self.memory);
-        let viewing = view(self.links.clone(), old).into_actor(self);
+        let viewing = view(self.links.clone(), old, self.env.settings.commitments.account).into_actor(self);
         ctx.spawn(viewing.map(|view, disruptor, ctx| {
             let again = view.map(|view| disruptor.decide(&view, ctx));
             disruptor.end_look(again.unwrap_or(SETTLING_TIME * 5), SETTLING_TIME, ctx);
@@ -206,6 +214,9 @@ impl Disruptor {
         }
         if let Some(offers) = &view.offers {
             (self.offers, self.asked) = (offers.clone(), Some(self.env.now()));
+        }
+        if let Some(commitments) = &view.commitments {
+            self.commitments = commitments.clone();
         }
         self.looked += 1;
         self.carry_on(&view.snapshot);
@@ -320,17 +331,22 @@ impl Disruptor {
 }
 
 /// The cluster, and on request what the cloud offers. Nothing while the cluster is not known, or not shown.
-async fn view(links: DisruptorLinks, with_offers: bool) -> Option<View> {
-    let mut offers = None;
+async fn view(links: DisruptorLinks, with_offers: bool, with_account: bool) -> Option<View> {
+    let (mut offers, mut commitments) = (None, None);
     if with_offers {
         let snapshot = links.cluster.send(TakeObserved).await.ok()??;
         let in_use = snapshot.classes_in_use();
         let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
         drop(snapshot);
         offers = links.catalogue.send(InstanceTypesFor::new(classes)).await.ok()?;
+        if with_account {
+            commitments = links.catalogue.send(CommitmentsKnown).await.ok()?;
+            // Until they are known, prices alone would move pods away from what is paid for.
+            offers = offers.filter(|_| commitments.is_some());
+        }
     }
     let snapshot = links.cluster.send(TakeObserved).await.ok()??;
-    Some(View { snapshot: snapshot.with_room(), offers })
+    Some(View { snapshot: snapshot.with_room(), offers, commitments })
 }
 
 /// True if free instances of capacity reservations matter now: their number changes within seconds.

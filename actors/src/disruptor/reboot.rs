@@ -26,8 +26,6 @@ use crate::telemetry::measure::Measure;
 
 /// Evictions under way at a time.
 const MOST_EVICTIONS: usize = 16;
-/// Codes by which AWS says that we may not ask: that does not change by itself.
-const FORBIDDEN: [&str; 3] = ["UnauthorizedOperation", "AccessDenied", "AccessDeniedException"];
 /// Time until a pod is evicted again, and EC2 asked again.
 const PAUSE: Duration = Duration::from_secs(10);
 
@@ -188,7 +186,7 @@ impl Unasked {
         let why = error.to_string();
         match error.is_retryable() {
             true => Self::ForNow(why),
-            false if FORBIDDEN.contains(&error.code()) => Self::Forbidden(why),
+            false if error.is_denied() => Self::Forbidden(why),
             false => Self::ForGood(why),
         }
     }

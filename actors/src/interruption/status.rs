@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_cloud::{CloudError, CloudInstances};
+use dovetail_cloud::CloudInstances;
 use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
 use dovetail_core::disruption::RemovalReason;
 use dovetail_core::interruption::status::{Judged, Trouble, judge};
@@ -28,8 +28,6 @@ const PAUSE: Duration = Duration::from_secs(60);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// Minimum time between two reports that too many instances fail (core spec 7.2).
 const BRAKED_REPEAT_INTERVAL: Duration = Duration::from_secs(900);
-/// Codes by which AWS says that we may not ask: that does not change by itself.
-const FORBIDDEN: [&str; 3] = ["UnauthorizedOperation", "AccessDenied", "AccessDeniedException"];
 
 /// Findings of the status checks.
 #[derive(Message)]
@@ -62,7 +60,7 @@ async fn ask(cloud: &dyn CloudInstances, env: Env, to: Addr<Interruption>) {
                     return;
                 }
             }
-            Err(error) if is_forbidden(&error) => {
+            Err(error) if error.is_denied() => {
                 return env.emit(LogEvent::StatusForbidden { error: error.to_string() });
             }
             Err(error) => {
@@ -73,10 +71,6 @@ async fn ask(cloud: &dyn CloudInstances, env: Env, to: Addr<Interruption>) {
             }
         }
     }
-}
-
-fn is_forbidden(error: &CloudError) -> bool {
-    FORBIDDEN.contains(&error.code())
 }
 
 impl Handler<Troubled> for Interruption {

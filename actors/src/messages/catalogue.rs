@@ -8,6 +8,7 @@ use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::launch::OfferingRefusal;
 use dovetail_cloud::unavailable::OfferingKey;
 use dovetail_core::InstanceType;
+use dovetail_core::commitments::Commitments;
 
 use super::{TraceContext, WorldChanged};
 
@@ -30,6 +31,15 @@ impl InstanceTypesFor {
 
 impl Message for InstanceTypesFor {
     type Result = Option<BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>>;
+}
+
+/// Asks for the Savings Plans and Reserved Instances that count, those of the account among them. No answer while the account's
+/// first answers are awaited, a moment at most. Query, sent only where COMMITMENTS has `account`.
+#[derive(Clone, Copy, Debug)]
+pub struct CommitmentsKnown;
+
+impl Message for CommitmentsKnown {
+    type Result = Option<Arc<Commitments>>;
 }
 
 /// The cloud refused offerings. Fact, from `launcher`; from `interruption` for an offering that EC2 takes back, with the code

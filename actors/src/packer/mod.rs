@@ -30,8 +30,8 @@ use crate::context::solver::Solver;
 use crate::context::traces;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder, ToRegistrar};
 use crate::messages::{
-    Batch, InstanceTypesFor, LaunchClaims, Observe, PackNow, PackerState, PlanClaims, Planned, TakeObserved,
-    TraceContext, WorldChanged,
+    Batch, CommitmentsKnown, InstanceTypesFor, LaunchClaims, Observe, PackNow, PackerState, PlanClaims, Planned,
+    TakeObserved, TraceContext, WorldChanged,
 };
 use crate::packer::committed::Account;
 use crate::packer::packing::{LeftOutPods, PackerFailures, are_left_over};
@@ -352,6 +352,13 @@ async fn compute(
             continue;
         };
         input.instance_types = types;
+        if env.settings.commitments.account {
+            let Some(known) = links.catalogue.send(CommitmentsKnown).await.ok()? else {
+                tokio::time::sleep(SETTLING_TIME).await;
+                continue;
+            };
+            input.commitments = known;
+        }
         input.now = env.moment();
         let mut planning = snapshot.planning(&input);
         if planning.unsettled && unsettled < LONGEST_UNSETTLED && !planning.problem.pods.is_empty() {

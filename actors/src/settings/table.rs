@@ -2,7 +2,6 @@
 //! docs/settings.md are made from this table.
 
 use super::Settings;
-use super::commitments::read_commitments;
 use super::disruption::{factor, part, rebalance, time_from_zero};
 use super::parse::{
     ValueRefusal, above_zero, address, adopt_as, boolean, ca_bundle, cutoff, delay, duration, ec2_limits, filled,
@@ -129,8 +128,8 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.ami_refresh = minute_at_least(text)?)),
     row(Aws, "AWS_REGION", "REGION", "", "The region; without it, the region of the profile or of the instance",
         |own, text| Ok(own.aws_region = filled(text)?)),
-    row(Aws, "COMMITMENTS", "YAML", "", "Savings Plans and Reserved Instances that are paid for (docs/commitments.md): launches and consolidation are weighed by the bill of all nodes. Empty: none count",
-        |own, text| Ok(own.commitments.written = read_commitments(text)?)),
+    row(Aws, "COMMITMENTS", "YAML", "", "Savings Plans and Reserved Instances that are paid for (docs/commitments.md): launches and consolidation are weighed by the bill of all nodes. account: those that AWS says of the account, alone or as an entry of the list. Empty: none count",
+        |own, text| own.commitments.read_setting(text)),
     row(Aws, "COMMITMENTS_SHARE", "FRACTION", "1", "The part of each commitment that is this cluster's, where the commitment does not say: others of the account use the rest",
         |own, text| Ok(own.commitments.share = part(text)?)),
     row(Aws, "DEFAULT_INSTANCE_PROFILE", "NAME", "", "The nodes' instance profile where a Provisioner or AWSNodeTemplate names none; without it, Dovetail makes a profile of the role KarpenterNodeRole-CLUSTER_NAME",

@@ -95,6 +95,12 @@ log_events! {
     DaemonSetNotCounted "daemonset_not_counted" Warn { name: String, why: String } => why.clone();
     /// Savings Plans and Reserved Instances do not count, as the price of a node that may use them is not known.
     CommitmentsNotCounted "commitments_not_counted" Warn { why: String } => why.clone();
+    /// The account has said which Savings Plans and Reserved Instances it has, and it is news.
+    CommitmentsRead "commitments_read" Info { reserved_instances: usize, savings_plans: usize, gone: Names, left_out: Names } => format!("{reserved_instances} Reserved Instances and {savings_plans} Savings Plans of the account count{}{}", gone.after("; gone before their ends: "), left_out.after("; left out: "));
+    /// The account does not say which Savings Plans or Reserved Instances it has, or it is not believed.
+    CommitmentsUnread "commitments_unread" Warn { what: String, action: String, why: String } => format!("{what} of the account are not read ({action}): {why}");
+    /// A Savings Plan or a Reserved Instance has ended.
+    CommitmentEnded "commitment_ended" Info { commitment: String, ended: String } => format!("commitment {commitment} has ended at {ended}: what it covered costs its price");
     /// Only some of a pod's soft scheduling terms count.
     SoftTermsIgnored "soft_terms_ignored" Info { pod: String, terms: usize, counted: usize } => format!("only the {counted} heaviest of the {terms} soft scheduling terms of pod {pod} count");
     /// A packing has been computed.
@@ -214,11 +220,9 @@ log_events! {
     DeletionAsked "deletion_asked" Info { node: String, node_claim: String, reason: String } =>
         format!("node {node}{} is being removed: {reason}", if node_claim.is_empty() { String::new() } else { format!(" with nodeclaim {node_claim}") });
     /// Pods stay until the places for their successors are ready.
-    AwaitingPlaces "awaiting_places" Info { node: String, node_claim: String, pods: usize, names: Names, until: String } =>
-        format!("node {node} waits for the places of {pods} pod(s), until {until} at the latest: {names}");
+    AwaitingPlaces "awaiting_places" Info { node: String, node_claim: String, pods: usize, names: Names, until: String } => format!("node {node} waits for the places of {pods} pod(s), until {until} at the latest: {names}");
     /// The pods of a drained node go without places.
-    PlacesGivenUp "places_given_up" Info { node: String, pods: usize, names: Names } =>
-        format!("no longer waits for the places of {pods} pod(s) of node {node}, which are evicted: {names}");
+    PlacesGivenUp "places_given_up" Info { node: String, pods: usize, names: Names } => format!("no longer waits for the places of {pods} pod(s) of node {node}, which are evicted: {names}");
     /// A drain has been held up for a minute, with the remedy.
     DrainBlocked "drain_blocked" Warn { node: String, node_claim: String, pods: usize, why: Names, remedy: String } =>
         format!("node {node} cannot be drained, {pods} pod(s) hold it: {why}; to end that, {remedy}");
@@ -229,8 +233,7 @@ log_events! {
     NotRestarted "not_restarted" Warn { deployment: String, node: String, pod: String, why: String } =>
         format!("deployment {deployment} does not move pod {pod} from node {node}: {why}");
     /// Pods are protected, and hold the drain.
-    DrainHeld "drain_held" Info { node: String, node_claim: String, pods: usize, why: Names } =>
-        format!("node {node} is not drained, {pods} pod(s) stay: {why}");
+    DrainHeld "drain_held" Info { node: String, node_claim: String, pods: usize, why: Names } => format!("node {node} is not drained, {pods} pod(s) stay: {why}");
     /// Pods have been evicted.
     Evicted "evicted" Info { node: String, pods: usize, names: Names } => format!("evicted {pods} pod(s) from node {node}: {names}");
     /// A pod may not be evicted now.

@@ -25,6 +25,11 @@ impl Names {
         let named = names.by_ref().take(most).map(Into::into).collect();
         Self { named, others: names.count() }
     }
+
+    /// The names after these words; nothing where there are none.
+    pub fn after(&self, words: &str) -> String {
+        if self.named.is_empty() { String::new() } else { format!("{words}{self}") }
+    }
 }
 
 impl fmt::Display for Names {

@@ -17,6 +17,7 @@ use dovetail_cloud::{
     QueueMessage, shipped,
 };
 use dovetail_core::clock::Clock;
+use dovetail_core::commitments::AccountAnswer;
 use dovetail_core::interruption::status::Trouble;
 use dovetail_core::resources::format_amount;
 use futures::future::{BoxFuture, FutureExt};
@@ -322,6 +323,14 @@ impl CloudOfferings for FakeCloud {
 
     fn reserved_left<'a>(&'a self, _: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>> {
         ready(BTreeMap::new())
+    }
+
+    fn reserved_instances(&self) -> CloudFuture<'_, AccountAnswer> {
+        ready(AccountAnswer::default())
+    }
+
+    fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer> {
+        ready(AccountAnswer::default())
     }
 }
 

@@ -16,6 +16,7 @@ use dovetail_cloud::{
     CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances, Instance,
     LaunchError, LaunchPace, LaunchRequest, LaunchedFleet, LaunchedInstance, MadeResource, QueueMessage,
 };
+use dovetail_core::commitments::AccountAnswer;
 use dovetail_core::interruption::status::Trouble;
 use dovetail_sandbox::region::{self, CapacityType, InstanceState, Placement, Region, RegionError};
 use futures::future::{BoxFuture, FutureExt};
@@ -172,6 +173,14 @@ impl CloudOfferings for RegionCloud {
 
     fn reserved_left<'a>(&'a self, _: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>> {
         self.later(|_| Ok(BTreeMap::new()))
+    }
+
+    fn reserved_instances(&self) -> CloudFuture<'_, AccountAnswer> {
+        self.later(|_| Ok(AccountAnswer::default()))
+    }
+
+    fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer> {
+        self.later(|_| Ok(AccountAnswer::default()))
     }
 }
 

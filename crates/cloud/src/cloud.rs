@@ -17,6 +17,7 @@ use std::sync::Arc;
 use dovetail_api::names;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_core::InstanceType;
+use dovetail_core::commitments::AccountAnswer;
 use dovetail_core::interruption::status::Trouble;
 use futures::future::BoxFuture;
 
@@ -62,6 +63,12 @@ pub trait CloudOfferings: CloudIdentity {
     /// Number of instances of capacity reservations that nobody uses, by id; none of those that EC2 does not know or that are not
     /// active (DescribeCapacityReservations).
     fn reserved_left<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>>;
+
+    /// Reserved Instances of the account in this region (DescribeReservedInstances).
+    fn reserved_instances(&self) -> CloudFuture<'_, AccountAnswer>;
+
+    /// Savings Plans of the account that cover instances of this region, with their rates (DescribeSavingsPlans).
+    fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer>;
 }
 
 /// Resources that node classes select, and those that are made for them.

@@ -52,6 +52,9 @@ const NOT_FOUND: [&str; 10] = [
     "ResourceNotFoundException",
 ];
 
+/// Codes by which AWS says that we may not ask: that does not change by itself.
+const DENIED: [&str; 3] = ["UnauthorizedOperation", "AccessDenied", "AccessDeniedException"];
+
 /// Prefix of each code of SQS's older protocol.
 const OF_SQS: &str = "AWS.SimpleQueueService.";
 /// No service has a longer code.
@@ -98,6 +101,11 @@ impl CloudError {
     /// True if the service says that the resource is not there.
     pub fn is_not_found(&self) -> bool {
         NOT_FOUND.contains(&self.code())
+    }
+
+    /// True if the service says that the role may not make the call.
+    pub fn is_denied(&self) -> bool {
+        DENIED.contains(&self.code())
     }
 
     /// Something else was asked for under the same client token.

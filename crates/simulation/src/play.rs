@@ -350,6 +350,7 @@ impl Run<'_> {
             settings: self.checked.settings.clone(),
             reservations: self.checked.reservations.clone(),
             placement_groups: self.checked.placement_groups.clone(),
+            commitments: self.checked.commitments.clone(),
             nodes: self.checked.nodes.clone(),
             faults: self.checked.faults.clone(),
             panics_for: self.checked.panics_for.clone(),

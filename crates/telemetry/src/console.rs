@@ -1,5 +1,6 @@
 //! The console: one self-contained page, and its data, from the view of a replica and from its log events.
 
+mod commitments;
 mod nodes;
 mod pools;
 mod waiting;
@@ -83,6 +84,9 @@ pub fn state(latest: &Latest, facts: &PageFacts<'_>, log_event: impl Iterator<It
         (all["pools"], all["totals"]) = (json!(pools), json!(totals));
         let (waiting, total) = waiting::waiting(view, &actors);
         (all["waiting"], all["waitingTotal"]) = (json!(waiting), total.into());
+        if let Some(commitments) = commitments::commitments(view) {
+            all["commitments"] = json!(commitments);
+        }
         all["now"] = view.now.wall.as_second().into();
         lines = nodes.iter().filter_map(|node| serde_json::to_string(node).ok()).collect();
     }

@@ -1,7 +1,7 @@
 //! The present state of the cluster and the actors, as the gauges of core spec 7.1: written from a snapshot on request, away
 //! from the actors.
 
-mod commitments;
+pub(crate) mod commitments;
 pub mod cost;
 pub(crate) mod held;
 mod nodes;

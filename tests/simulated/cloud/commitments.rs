@@ -105,3 +105,47 @@ fn what_is_unused_is_a_metric() {
         assert!(text.lines().any(|own| own.starts_with(line)), "{line}");
     }
 }
+
+/// A scenario whose account has paid for so much, and whose control plane asks it.
+fn of_account(commitments: &str) -> String {
+    format!("settings: {{COMMITMENTS: account}}\n{commitments}")
+}
+
+#[test]
+fn commitments_of_the_account_are_used_as_declared_ones() {
+    let two = "reservedInstances: [{id: ri-1, instanceType: m5.large, count: 2, price: 0.06}]\n";
+    // By its rates it covers two; by a usual discount it would be one.
+    let plan = "savingsPlans: [{id: sp-1, dollarsPerHour: 0.15, discount: 0.4}]\n";
+    for (name, commitments, on_demand) in [("instances", two, 2), ("plan", plan, 2)] {
+        let name = format!("account-{name}");
+        let played = play_over(&name, &workload(3, true), &format!("{}until: 20m\n", of_account(commitments)));
+        played.came_out_well();
+        let expected = BTreeMap::from([("on-demand", on_demand), ("spot", 3 - on_demand)]);
+        assert_eq!(by_capacity_type(&played), expected, "{name}");
+        assert_eq!(played.log_events("commitments_read").len(), 1, "{name}");
+    }
+}
+
+#[test]
+fn an_account_that_may_not_be_asked_is_said_once() {
+    let denied = "faults: {ec2: {unauthorized: [DescribeReservedInstances, DescribeSavingsPlans]}}\n\
+        reservedInstances: [{id: ri-1, instanceType: m5.large, count: 2}]\n";
+    let played = play_over("account-denied", &workload(3, true), &format!("{}until: 130m\n", of_account(denied)));
+    played.came_out_well();
+    assert_eq!(by_capacity_type(&played), BTreeMap::from([("spot", 3)]));
+    let said: Vec<String> = played.log_events("commitments_unread").iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    for action in ["ec2:DescribeReservedInstances", "savingsplans:DescribeSavingsPlans"] {
+        assert!(said.iter().any(|line| line.contains(action)), "{action}: {said:?}");
+    }
+}
+
+#[test]
+fn what_the_account_has_no_more_is_left_after_the_second_answer() {
+    let gone = "reservedInstances: [{id: ri-1, instanceType: m5.large, count: 2, price: 0.06, goneAfter: 30m}]\n\
+        steps:\n  - {at: 62m, kill: {replica: leader, for: 30s}}\n";
+    let played = play_over("account-gone", &workload(3, true), &format!("{}until: 5h\n", of_account(gone)));
+    played.came_out_well();
+    assert_eq!(by_capacity_type(&played), BTreeMap::from([("spot", 3)]));
+    assert_eq!(played.number("launched"), 5, "each of two moves once");
+}

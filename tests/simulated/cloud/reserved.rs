@@ -314,3 +314,42 @@ fn open_reservations_are_used_by_the_setting_and_no_further() {
         assert_eq!(in_reservations(&played), wanted, "{name}");
     }
 }
+
+#[test]
+fn nodes_of_a_reservation_that_ends_are_bought_from_then_on() {
+    let workload = consolidating(2, "reserved, on-demand", true);
+    let ends = reservations(&[("cr-1", "a", 2)]).replace("count: 2", "count: 2, endsAfter: 30m");
+    // The leader dies as it ends.
+    let steps = "steps:\n  - {at: 1805s, kill: {replica: leader, for: 30s}}\n";
+    let played = play_over("reserved-ends", &workload, &format!("{ends}{steps}until: 100m\n"));
+    played.came_out_well();
+    never_refused(&played);
+    for node in nodes(&played) {
+        let labels = &node["labels"];
+        assert_eq!((&labels["karpenter.sh/capacity-type"], &labels[ID]), (&"on-demand".into(), &Value::Null), "{node}");
+    }
+    // Drift may see the end before the labels say it: then a node is replaced, once.
+    let (launched, removed) = (played.number("launched"), played.removed().len());
+    assert!(launched <= 4 && removed <= 2, "each moves once at most: {launched} {removed}");
+    assert!(least_ready(&played, 5.0 * MINUTE) >= 1);
+}
+
+#[test]
+fn an_instance_that_others_take_and_give_back_makes_no_churn() {
+    // Others have it first, and from the twelfth minute on have it and have it not for over an hour.
+    let turns: String = (0..90)
+        .map(|turn| format!("  - {{at: {}s, takeReserved: {{id: cr-1, count: {}}}}}\n", 720 + 50 * turn, turn % 2))
+        .collect();
+    let first = "  - {at: 100ms, takeReserved: {id: cr-1, count: 1}}\n";
+    let last = "  - {at: 90m, takeReserved: {id: cr-1, count: 0}}\n";
+    let scenario = format!("{}steps:\n{first}{turns}{last}until: 3h\n", reservations(&[("cr-1", "a", 1)]));
+    let played = play_over("reserved-race", &consolidating(1, "reserved, on-demand", true), &scenario);
+    played.came_out_well();
+    assert_eq!(in_reservations(&played), BTreeMap::from([("cr-1", 1)]), "it is not refused for ever");
+    assert_eq!((played.number("launched"), played.removed().len()), (2, 1), "its node moves once");
+    let tries = played
+        .events
+        .iter()
+        .filter(|event| event["kind"] == "aws" && event.to_string().contains("ReservationCapacityExceeded"));
+    assert!(tries.count() <= 2, "a node is tried once an hour");
+}

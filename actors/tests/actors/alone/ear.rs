@@ -11,14 +11,15 @@ use actix::prelude::*;
 use dovetail_actors::leadership::messages::{Deposed, Elected};
 use dovetail_actors::messages::{
     Batch, CameToNothing, CannotUse, ClaimChanged, ClaimGone, ClaimRefused, ClaimSoldOut, ClassChanged, ClosedPools,
-    ClusterChanged, FreedReserved, FullSubnets, HoldClaims, HoldRoom, InstanceKnown, InstanceTypesFor, InstancesSeen,
-    Interrupted, LaunchClaims, LaunchedOffering, LookUp, MarkDeleting, NodeChanged, NodeGone, NodeUnused, NotRead,
-    NotRegistered, PackNow, PlanClaims, Planned, PodBound, PodGone, PodPending, PodSeen, PoolChanged, Record, Refused,
-    Remove, ReservationTakenBack, Roll, TakeObserved, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed,
-    WatchRuns, WorldChanged, Wrote,
+    ClusterChanged, CommitmentsKnown, FreedReserved, FullSubnets, HoldClaims, HoldRoom, InstanceKnown,
+    InstanceTypesFor, InstancesSeen, Interrupted, LaunchClaims, LaunchedOffering, LookUp, MarkDeleting, NodeChanged,
+    NodeGone, NodeUnused, NotRead, NotRegistered, PackNow, PlanClaims, Planned, PodBound, PodGone, PodPending, PodSeen,
+    PoolChanged, Record, Refused, Remove, ReservationTakenBack, Roll, TakeObserved, TakeSnapshot, TellNotSynced,
+    TookReserved, WatchFailed, WatchRuns, WorldChanged, Wrote,
 };
 use dovetail_core::InstanceType;
 use dovetail_core::cluster_state::{ClusterState, Snapshot};
+use dovetail_core::commitments::Commitments;
 
 type Types = BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>;
 
@@ -241,6 +242,14 @@ impl Handler<InstanceTypesFor> for Ear {
         let mut state = self.0.0.borrow_mut();
         state.asked_types.push(asked);
         MessageResult(state.types.clone())
+    }
+}
+
+impl Handler<CommitmentsKnown> for Ear {
+    type Result = Option<Arc<Commitments>>;
+
+    fn handle(&mut self, _: CommitmentsKnown, _: &mut Self::Context) -> Self::Result {
+        Some(Arc::default())
     }
 }
 

@@ -13,6 +13,7 @@ use dovetail_cloud::{
     QueueMessage,
 };
 use dovetail_core::clock::Clock;
+use dovetail_core::commitments::AccountAnswer;
 use dovetail_core::interruption::status::Trouble;
 use futures::future::{BoxFuture, FutureExt};
 
@@ -50,6 +51,8 @@ struct State {
     spot: Option<BTreeMap<(String, String), f64>>,
     left: BTreeMap<String, u32>,
     pace: LaunchPace,
+    instances: AccountAnswer,
+    plans: AccountAnswer,
 }
 
 /// See the module.
@@ -115,6 +118,12 @@ impl Sky {
     /// Sets the free capacity of reservations.
     pub fn reserves(&self, left: &[(&str, u32)]) {
         self.state.lock().unwrap().left = left.iter().map(|(id, left)| ((*id).to_owned(), *left)).collect();
+    }
+
+    /// Sets the account's Reserved Instances and Savings Plans.
+    pub fn commits(&self, instances: AccountAnswer, plans: AccountAnswer) {
+        let mut state = self.state.lock().unwrap();
+        (state.instances, state.plans) = (instances, plans);
     }
 
     /// Sets the pace of launches: each waits so long before it goes out.
@@ -201,6 +210,16 @@ impl CloudOfferings for Sky {
     fn reserved_left<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>> {
         let left = self.state.lock().unwrap().left.clone();
         self.or("reserved_left", ids.join(","), ready(left))
+    }
+
+    fn reserved_instances(&self) -> CloudFuture<'_, AccountAnswer> {
+        let found = self.state.lock().unwrap().instances.clone();
+        self.or("reserved_instances", String::new(), ready(found))
+    }
+
+    fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer> {
+        let found = self.state.lock().unwrap().plans.clone();
+        self.or("savings_plans", String::new(), ready(found))
     }
 }
 

@@ -5,6 +5,7 @@ mod bounded;
 mod cache;
 mod classify;
 mod cluster;
+mod commitments;
 mod describe;
 pub mod family;
 mod instance_type;
@@ -28,6 +29,7 @@ use std::time::Duration;
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_core::clock::Clock;
+use dovetail_core::commitments::AccountAnswer;
 use dovetail_core::interruption::status::Trouble;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -127,6 +129,8 @@ struct Memory {
     group_zones: TtlCache<String, GroupBinding>,
     /// The cluster, as EKS describes it.
     cluster: TtlCache<(), ClusterFacts>,
+    /// Rates of Savings Plans, by id.
+    plan_rates: TtlCache<String, commitments::Rates>,
     /// Free addresses by subnet, less what is being launched.
     addresses: Mutex<FreeAddresses>,
     /// Launches of which nobody knows what came, by token.
@@ -159,6 +163,7 @@ impl Ec2Cloud {
                 placement_groups: TtlCache::new(MINUTE),
                 group_zones: TtlCache::new(2 * MINUTE),
                 cluster: TtlCache::new(5 * MINUTE),
+                plan_rates: TtlCache::new(7 * 24 * 60 * MINUTE),
                 addresses: Mutex::default(),
                 // Longer than a claim may take to launch.
                 unsettled: TtlCache::new(10 * MINUTE),
@@ -229,6 +234,14 @@ impl CloudOfferings for Ec2Cloud {
 
     fn reserved_left<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>> {
         self.left_of(ids).boxed()
+    }
+
+    fn reserved_instances(&self) -> CloudFuture<'_, AccountAnswer> {
+        self.describe_reserved_instances().boxed()
+    }
+
+    fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer> {
+        self.describe_savings_plans().boxed()
     }
 }
 

@@ -21,7 +21,7 @@ use dovetail_core::clock::Clock;
 
 use super::bounded::bounded;
 use super::rate::{AccountLimits, Limiter, limited};
-use super::services::{Eks, Iam, Pricing, Ssm};
+use super::services::{Eks, Iam, Pricing, SavingsPlans, Ssm};
 
 /// Timeout of one attempt of a call.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -168,6 +168,8 @@ pub(super) struct Clients {
     pub iam: Iam,
     pub eks: Eks,
     pub pricing: Pricing,
+    /// Named as its requests are signed.
+    pub savingsplans: SavingsPlans,
     pub sqs: aws_sdk_sqs::Client,
     /// By which requests to EC2 wait for their tokens.
     pub limiter: Limiter,
@@ -200,6 +202,7 @@ impl Clients {
             iam: Iam::new(&config, partition()),
             eks: Eks::new(&config, partition()),
             pricing: Pricing::new(&pricing, partition()),
+            savingsplans: SavingsPlans::new(&config, partition()),
             sqs: client!(aws_sdk_sqs, &queue),
             limiter,
         }

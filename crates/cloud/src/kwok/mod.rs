@@ -21,6 +21,7 @@ use dovetail_api::names::labels::{ON_DEMAND, SPOT};
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_core::InstanceType;
 use dovetail_core::clock::Clock;
+use dovetail_core::commitments::AccountAnswer;
 use dovetail_core::interruption::status::Trouble;
 use dovetail_core::resources::{CPU, MEMORY};
 use futures::FutureExt as _;
@@ -155,6 +156,14 @@ impl CloudOfferings for KwokCloud {
 
     fn reserved_left<'a>(&'a self, _: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>> {
         known(BTreeMap::new())
+    }
+
+    fn reserved_instances(&self) -> CloudFuture<'_, AccountAnswer> {
+        known(AccountAnswer::default())
+    }
+
+    fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer> {
+        known(AccountAnswer::default())
     }
 }
 

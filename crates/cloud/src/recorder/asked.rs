@@ -60,6 +60,10 @@ impl RecordedRequest {
                 body: format!("/clusters{path}"),
             });
         }
+        if service == "savingsplans" {
+            let operation = request.uri().rsplit('/').next().unwrap_or_default().to_owned();
+            return Some(Self { service, region, operation, body: body.to_owned() });
+        }
         let operation = body.split('&').find_map(|pair| pair.strip_prefix("Action="))?.to_owned();
         let kept: Vec<&str> = body.split('&').filter(|pair| !pair.contains("UserData=")).collect();
         Some(Self { service, region, operation, body: kept.join("&") })
@@ -84,7 +88,9 @@ impl RecordedRequest {
     /// One for all requests that conditions cannot tell apart, nearly: what they have in common hashed.
     pub fn kind(&self, about: &RequestContext) -> u64 {
         let what = format!("{}.{} {}", self.service, self.operation, self.region);
-        if self.operation.starts_with("Describe") && self.service == "ec2" || self.service == "pricing" {
+        if self.operation.starts_with("Describe") && self.service == "ec2"
+            || matches!(self.service.as_str(), "pricing" | "savingsplans")
+        {
             return fnv_parts(&[&what]);
         }
         if self.body.starts_with('{') {

@@ -39,7 +39,7 @@ impl Eq for Usage {}
 
 impl Usage {
     /// Dollars an hour; 0 for what is no price.
-    fn dollars(&self) -> f64 {
+    pub(super) fn dollars(&self) -> f64 {
         if self.price.is_finite() { self.price.max(0.0) } else { 0.0 }
     }
 }
@@ -135,7 +135,7 @@ impl Commitment {
             Coverage::Units { family, .. } => size_factor(&one.instance_type).filter(|_| one.linux && is_of(family)),
             Coverage::Dollars { family, discounts, .. } => {
                 let applies = family.as_ref().is_none_or(is_of);
-                applies.then(|| one.dollars() * (1.0 - discounts.discount_of(&one.instance_type)))
+                applies.then(|| one.dollars() * (1.0 - discounts.discount_of(one)))
             }
         };
         taken.filter(|taken| *taken > 0.0)
@@ -146,7 +146,7 @@ impl Commitment {
     fn rank(&self, one: &Usage) -> (f64, f64) {
         match &self.covers {
             Coverage::Dollars { discounts, .. } => {
-                let discount = discounts.discount_of(&one.instance_type);
+                let discount = discounts.discount_of(one);
                 (-discount, one.dollars() * (1.0 - discount))
             }
             _ => (size_factor(&one.instance_type).unwrap_or(f64::MAX), 0.0),

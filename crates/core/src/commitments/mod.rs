@@ -2,15 +2,16 @@
 //! rises by with it, and saves what the bill falls by without it.
 //!
 //! ```text
-//! written (a file) ──► Commitments ──► bill of what runs ──► left of each
-//!                                       │                     │
-//!    consolidation: prices of sets   ◄──┘                     └──► packing: more offerings, as many instances as are left
+//! written (a file), account ──► Commitments ──► bill of what runs ──► left of each
+//!                                                │                     │
+//!             consolidation: prices of sets   ◄──┘                     └──► packing: more offerings, as many instances as are left
 //! ```
 //!
 //! Invariants: COM-1 what covers a use is at most its price; COM-2 no commitment covers more than it has; COM-3 of two plans the
 //! one with the lower bill is taken; COM-4 one use more never lowers the bill; COM-5 without commitments a problem, and all that
 //! consolidation does, is left as it is.
 
+mod account;
 mod bill;
 mod offers;
 #[cfg(test)]
@@ -18,15 +19,21 @@ mod tests;
 mod written;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
 pub use crate::instance_type::is_marked;
+pub use account::{AccountAnswer, AccountList, Learned};
 pub use bill::{Allocation, UnusedCommitment, Usage, Uses};
 pub use offers::{ChosenPlan, PlanBill, as_bought, choose, offer, offered, plan_bill, takes_any, without};
 pub(crate) use offers::{is_linux, usage_of_claim};
 pub use written::{CommitmentKind, WrittenCommitment};
 
+/// Most commitments that count.
+const MOST: usize = 500;
+/// Largest discount that is believed.
+const MOST_DISCOUNT: f64 = 0.9;
 /// Minimum time that a commitment has left for something to be moved or launched for it.
 const OFFERED_FOR: SignedDuration = SignedDuration::from_hours(1);
 
@@ -63,11 +70,17 @@ pub enum Coverage {
 pub struct Discounts {
     pub usual: f64,
     pub by_family: BTreeMap<String, f64>,
+    /// Rates for Linux in dollars an hour, by instance type: they go before the discounts.
+    pub rates: Arc<BTreeMap<String, f64>>,
 }
 
 impl Discounts {
-    fn discount_of(&self, instance_type: &str) -> f64 {
-        self.by_family.get(family_of(instance_type)).copied().unwrap_or(self.usual)
+    fn discount_of(&self, one: &Usage) -> f64 {
+        let rate = self.rates.get(&one.instance_type).filter(|_| one.linux && one.dollars() > 0.0);
+        if let Some(rate) = rate {
+            return (1.0 - rate / one.dollars()).clamp(0.0, MOST_DISCOUNT);
+        }
+        self.by_family.get(family_of(&one.instance_type)).copied().unwrap_or(self.usual)
     }
 }
 
@@ -97,6 +110,11 @@ impl Commitments {
 
     pub fn iter(&self) -> impl Iterator<Item = &Commitment> {
         self.0.iter()
+    }
+
+    /// Those that ended after one time, and at another at the latest.
+    pub fn ended_between(&self, after: Timestamp, until: Timestamp) -> impl Iterator<Item = &Commitment> {
+        self.0.iter().filter(move |one| one.ends.is_some_and(|end| after < end && end <= until))
     }
 
     /// Holds back what is left: nothing is moved or launched for it.

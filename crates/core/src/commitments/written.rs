@@ -1,20 +1,19 @@
 //! Commitments as a person or the account writes them, checked before they are believed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Commitment, Commitments, Coverage, Discounts, family_of, size_factor};
+use super::{Commitment, Commitments, Coverage, Discounts, MOST, MOST_DISCOUNT, family_of, size_factor};
 
-/// Most commitments that count.
-const MOST: usize = 500;
 /// Most instances of a Reserved Instance.
 const MOST_INSTANCES: u32 = 100_000;
 /// Most dollars an hour of a Savings Plan.
 const MOST_DOLLARS: f64 = 1e6;
-/// Largest discount that is believed.
-const MOST_DISCOUNT: f64 = 0.9;
+/// Most rates of a Savings Plan.
+const MOST_RATES: usize = 5_000;
 /// Discounts where none is written: those of a year without upfront payment, rounded down.
 const DISCOUNT_OF_COMPUTE: f64 = 0.25;
 const DISCOUNT_OF_FAMILY: f64 = 0.35;
@@ -45,6 +44,9 @@ pub struct WrittenCommitment {
     /// The same by family, where the rates of a compute Savings Plan differ.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub discounts: BTreeMap<String, f64>,
+    /// Rates of a Savings Plan for Linux in dollars an hour, by instance type.
+    #[serde(default, skip_serializing_if = "is_without")]
+    pub rates: Arc<BTreeMap<String, f64>>,
     /// Family of an EC2 Instance Savings Plan: `m5`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<String>,
@@ -66,6 +68,10 @@ pub struct WrittenCommitment {
     pub begins: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<Timestamp>,
+}
+
+fn is_without(rates: &BTreeMap<String, f64>) -> bool {
+    rates.is_empty()
 }
 
 impl Commitments {
@@ -93,7 +99,11 @@ impl Commitments {
 }
 
 impl WrittenCommitment {
-    fn read_checked(&self, share: f64) -> Result<Commitment, String> {
+    /// The commitment; `share` is the part of it that is this cluster's where it does not say itself.
+    ///
+    /// # Errors
+    /// The first mistake, in words.
+    pub(super) fn read_checked(&self, share: f64) -> Result<Commitment, String> {
         let share = within("share", self.share.unwrap_or(share), 0.0, 1.0)?;
         let (covers, cost) = match self.kind {
             CommitmentKind::ReservedInstances => self.read_instances(share)?,
@@ -122,13 +132,20 @@ impl WrittenCommitment {
         for (of, discount) in &self.discounts {
             within(&format!("discounts.{of}"), *discount, 0.0, MOST_DISCOUNT)?;
         }
-        let discounts = Discounts { usual, by_family: self.discounts.clone() };
+        if self.rates.len() > MOST_RATES {
+            return Err(format!("there are {} rates, {MOST_RATES} at most", self.rates.len()));
+        }
+        for (of, rate) in self.rates.iter() {
+            within(&format!("rates.{of}"), *rate, 0.0, MOST_DOLLARS)?;
+        }
+        let discounts = Discounts { usual, by_family: self.discounts.clone(), rates: self.rates.clone() };
         Ok((Coverage::Dollars { family, dollars, discounts }, dollars))
     }
 
     fn read_instances(&self, share: f64) -> Result<(Coverage, f64), String> {
         self.lacks(&[("dollarsPerHour", self.dollars_per_hour.is_some()), ("family", self.family.is_some())])?;
         self.lacks(&[("discount", self.discount.is_some()), ("discounts", !self.discounts.is_empty())])?;
+        self.lacks(&[("rates", !self.rates.is_empty())])?;
         let named = self
             .instance_type
             .as_ref()

@@ -87,6 +87,11 @@ impl Cx<'_> {
         }
         match self.faults.of_ec2(|faults| faults.unauthorized.iter().any(|denied| denied == action)) {
             true if sqs::OF_READERS.contains(&action) => Err(sqs::denied(self.config, action)),
+            true if action.starts_with("DescribeSavingsPlan") => Err(AwsError::new(
+                "AccessDeniedException",
+                format_args!("KarpenterControllerRole is not authorized to perform: savingsplans:{action}"),
+            )
+            .with_status(403)),
             true => Err(self.denied(action, "*")),
             false => Ok(()),
         }

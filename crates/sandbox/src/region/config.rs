@@ -45,6 +45,48 @@ pub struct AccountPlacementGroup {
     pub partitions: u32,
 }
 
+/// Time for which the account has a commitment, from the region's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lasting {
+    /// Time after which it ends; a year where none is given.
+    pub ends_after: Option<Duration>,
+    /// Time after which AWS no longer names it, whatever its end is: it was sold, or returned.
+    pub gone_after: Option<Duration>,
+}
+
+/// Reserved Instances of the account.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AccountReservedInstances {
+    pub id: String,
+    /// `m5.large`.
+    pub instance_type: String,
+    /// `us-east-1a`; regional where there is none.
+    pub zone: Option<String>,
+    pub count: u32,
+    /// Dollars an hour of each.
+    pub price: f64,
+    pub lasting: Lasting,
+}
+
+/// A Savings Plan of the account.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AccountSavingsPlan {
+    pub id: String,
+    /// `m5`; a compute Savings Plan where there is none.
+    pub family: Option<String>,
+    pub dollars_per_hour: f64,
+    /// Part by which its rates are below the on-demand prices.
+    pub discount: f64,
+    pub lasting: Lasting,
+}
+
+/// Commitments of the account.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AccountCommitments {
+    pub reserved_instances: Vec<AccountReservedInstances>,
+    pub savings_plans: Vec<AccountSavingsPlan>,
+}
+
 /// State of a region at the start.
 #[derive(Clone, Debug)]
 pub struct RegionConfig {
@@ -66,6 +108,7 @@ pub struct RegionConfig {
     pub catalogue: Option<Arc<RegionCatalogue>>,
     pub reservations: Vec<AccountCapacityReservation>,
     pub placement_groups: Vec<AccountPlacementGroup>,
+    pub commitments: AccountCommitments,
 }
 
 impl RegionConfig {
@@ -82,6 +125,7 @@ impl RegionConfig {
             catalogue: None,
             reservations: vec![],
             placement_groups: vec![],
+            commitments: AccountCommitments::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The embedded EC2 region, on the AWS wire protocols.
 //!
-//! One [`Region`] answers EC2, SQS, SSM, Pricing, IAM, EKS and STS as AWS documents them, for the AWS SDK for Rust
+//! One [`Region`] answers EC2, SQS, SSM, Pricing, IAM, EKS, Savings Plans and STS as AWS documents them, for the AWS SDK for Rust
 //! ([`Region::http_client`], in process) and for whoever speaks HTTP ([`serve`]). A request goes through [`wire::call`]
 //! (which service and action), the faults, one module a family of actions, and back through [`wire::answer`].
 //!
@@ -9,6 +9,7 @@
 
 mod account;
 mod actions;
+mod commitments;
 mod config;
 mod direct;
 mod ids;
@@ -36,7 +37,10 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 pub use actions::names::ACTIONS;
-pub use config::{ACCOUNT, AccountCapacityReservation, AccountPlacementGroup, RegionConfig};
+pub use config::{
+    ACCOUNT, AccountCapacityReservation, AccountCommitments, AccountPlacementGroup, AccountReservedInstances,
+    AccountSavingsPlan, Lasting, RegionConfig,
+};
 pub use direct::ReceivedMessage;
 pub use instance::{CapacityType, InstanceEvent, InstanceState, RegionInstance};
 pub use launch::Placement;

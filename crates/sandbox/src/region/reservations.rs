@@ -101,6 +101,11 @@ impl Cx<'_> {
         self.end_of(one).is_some_and(|end| end <= self.wall)
     }
 
+    /// True if the reservation of that id has ended: instances that were launched into it run on, on demand.
+    pub(crate) fn is_over(&self, id: &str) -> bool {
+        self.config.reservations.iter().any(|one| one.id == id && self.has_ended(one))
+    }
+
     /// Plans the end of an instance in a capacity block, before the block ends.
     pub(crate) fn plan_end_of_block(&mut self, reservation: Option<&String>, instance: &str) {
         let found = self.config.reservations.iter().find(|one| Some(&one.id) == reservation && one.block);

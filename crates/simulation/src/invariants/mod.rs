@@ -14,6 +14,7 @@ mod records;
 mod replicas;
 mod reserved;
 mod rules;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod unused;
@@ -137,6 +138,7 @@ fn judge(entries: &[ActionEntry], end: &End) -> CheckOutcome {
     checker.unused_launches(entries);
     checker.futile_launches(entries);
     checker.reserved(entries);
+    checker.paid_slots(entries, end.t);
     checker.replicas(entries);
     CheckOutcome { checked: checker.checked, violations: checker.violations }
 }

@@ -9,6 +9,7 @@ use dovetail_sandbox::log::{ActionEntry, Caller};
 use serde_json::{Value, json};
 
 use super::history::{AmountsByName, add, amounts};
+use super::slots::{self, PaidSlots};
 use crate::scenario::parse_duration;
 use crate::world::World;
 
@@ -26,6 +27,10 @@ pub(crate) fn note(world: &World) {
         ];
         if !spec["replicas"].is_null() {
             fields.push(("replicas", spec["replicas"].clone()));
+        }
+        let slots = slots::of_pool(world, &pool);
+        if !slots.is_empty() {
+            fields.push(("paidSlots", json!(slots)));
         }
         note(fields);
     }
@@ -127,6 +132,8 @@ pub(super) struct PoolRules {
     pub ttl: bool,
     /// `spec.replicas` of a static pool.
     pub replicas: Option<i64>,
+    /// Instances of capacity reservations that its machines could be of (INV-26).
+    pub slots: Vec<PaidSlots>,
 }
 
 /// A budget of a pool: the number of nodes that may be disrupted at once.
@@ -157,7 +164,8 @@ impl RulesInForce {
                     value("budgets").as_array().into_iter().flatten().filter_map(BudgetRule::from_json).collect();
                 let (limits, ttl) = (amounts(&value("limits")), value("ttl") == true);
                 let replicas = value("replicas").as_i64();
-                self.pools.insert(name, PoolRules { limits, budgets, ttl, replicas });
+                let slots = value("paidSlots").as_array().into_iter().flatten().map(PaidSlots::from_json).collect();
+                self.pools.insert(name, PoolRules { limits, budgets, ttl, replicas, slots });
             }
             "capacitybuffers" => self.buffers = true,
             "statefulsets" => {

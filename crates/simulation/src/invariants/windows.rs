@@ -27,7 +27,7 @@ pub(super) fn steps(entries: &[ActionEntry], of_kind: impl Fn(&Action) -> bool) 
 }
 
 /// Duration of a step, in seconds; zero for a step that is over at once.
-fn lasts(action: &Action) -> f64 {
+pub(super) fn lasts(action: &Action) -> f64 {
     let duration = match action {
         Action::Kill { duration, .. }
         | Action::Pause { duration, .. }

@@ -11,7 +11,7 @@ use dovetail_cloud::shipped;
 use dovetail_input::Mistake;
 use dovetail_sandbox::cluster::NodesBeforehand;
 use dovetail_sandbox::faults::{ApiServerFaults, Ec2Faults, FaultSettings, SchedulerFaults, glob_matches};
-use dovetail_sandbox::region::{AccountCapacityReservation, AccountPlacementGroup};
+use dovetail_sandbox::region::{AccountCapacityReservation, AccountCommitments, AccountPlacementGroup};
 use serde_saphyr::Spanned;
 
 use super::account;
@@ -54,6 +54,7 @@ pub struct Checked {
     pub settings: BTreeMap<String, String>,
     pub reservations: Vec<AccountCapacityReservation>,
     pub placement_groups: Vec<AccountPlacementGroup>,
+    pub commitments: AccountCommitments,
     /// Nodes beforehand, zones filled in.
     pub nodes: Vec<NodesBeforehand>,
 }
@@ -82,11 +83,13 @@ pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
         settings: settings(scenario),
         reservations: scenario.capacity_reservations.iter().map(|one| account::reservation(path, one)).collect(),
         placement_groups: scenario.placement_groups.iter().map(account::placement_group).collect(),
+        commitments: super::commitments::of_account(path, scenario),
         nodes: scenario.nodes.iter().map(super::beforehand::group).collect(),
     };
     if let Some(catalogue) = &catalogue {
         checker.reservations(&scenario.capacity_reservations, catalogue);
         checker.placement_groups(&scenario.placement_groups);
+        checker.commitments(scenario, catalogue);
         checker.nodes(&scenario.nodes, catalogue);
     }
     checker.settings(scenario);

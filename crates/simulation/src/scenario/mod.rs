@@ -4,6 +4,7 @@ mod account;
 mod account_faults;
 mod beforehand;
 pub(crate) mod check;
+mod commitments;
 pub mod faults;
 pub(crate) mod idle;
 mod market;
@@ -22,6 +23,7 @@ use dovetail_input::Mistake;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
+pub use commitments::{ScenarioReservedInstances, ScenarioSavingsPlan};
 pub use faults::Faults;
 pub use reading::read_scenario;
 pub use step::{Interrupt, Partition, Restore, Scale, Spoil, Step, TakeReserved, Target, Unwell, ZoneDown};
@@ -64,6 +66,10 @@ pub struct Scenario {
     pub capacity_reservations: Vec<ScenarioCapacityReservation>,
     #[serde(default)]
     pub placement_groups: Vec<ScenarioPlacementGroup>,
+    #[serde(default)]
+    pub reserved_instances: Vec<ScenarioReservedInstances>,
+    #[serde(default)]
+    pub savings_plans: Vec<ScenarioSavingsPlan>,
     /// Nodes that are there beforehand.
     #[serde(default)]
     pub nodes: Vec<NodeGroup>,

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use dovetail_actors::{Solution, Solver};
 use dovetail_api::names::annotations::LAUNCHED_FOR;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::info::InstanceTypeInfo;
@@ -17,13 +16,10 @@ use dovetail_cloud::{
     FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchPace, LaunchRequest, LaunchRoom, LaunchedFleet,
     LaunchedInstance, MadeResource, QueueMessage,
 };
-use dovetail_core::Problem;
-use dovetail_core::disruption::commands::{CommandAnswer, Question};
+use dovetail_core::commitments::AccountAnswer;
 use dovetail_core::interruption::status::Trouble;
-use dovetail_core::pack::{Options, PackingError};
 use dovetail_sandbox::apiserver::{ApiError, ApiServer, DeleteOptions, Gvr};
 use futures::future::BoxFuture;
-use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 /// A safeguard that is taken out on purpose.
@@ -61,6 +57,8 @@ pub enum Broken {
     NoLeastAge,
     /// Any number of launches may come to nothing.
     NoFutileBrake,
+    /// EC2 is said to have no free instance of any capacity reservation.
+    NoFreeSlots,
 }
 
 /// Takes operators' rules off the API server, as far as they are broken: the event log keeps them as they were applied.
@@ -184,34 +182,6 @@ pub async fn initialize_early(api: ApiServer) {
     .await;
 }
 
-/// A solver that is asked something else about consolidation.
-struct BrokenSolver {
-    inner: Arc<dyn Solver>,
-    broken: Broken,
-}
-
-/// The solver itself where it is not what is broken.
-pub fn solver_instead_of(inner: Arc<dyn Solver>, broken: Option<Broken>) -> Arc<dyn Solver> {
-    match broken {
-        Some(broken @ (Broken::ForgottenMoves | Broken::NoLeastAge)) => Arc::new(BrokenSolver { inner, broken }),
-        _ => inner,
-    }
-}
-
-impl Solver for BrokenSolver {
-    fn solve(&self, problem: Arc<Problem>, options: Options) -> BoxFuture<'static, Solution> {
-        self.inner.solve(problem, options)
-    }
-
-    fn consolidate(&self, mut question: Question) -> BoxFuture<'static, Result<CommandAnswer, PackingError>> {
-        match self.broken {
-            Broken::ForgottenMoves => question.moved = Arc::default(),
-            _ => question.settings.least_age = SignedDuration::ZERO,
-        }
-        self.inner.consolidate(question)
-    }
-}
-
 /// A cloud that forgets who asked before.
 pub struct BrokenCloud {
     inner: Arc<dyn Cloud>,
@@ -223,9 +193,9 @@ impl BrokenCloud {
     /// The cloud itself where it is not what is broken.
     pub fn instead_of(inner: Arc<dyn Cloud>, broken: Option<Broken>) -> Arc<dyn Cloud> {
         match broken {
-            Some(broken @ (Broken::NoToken | Broken::ForgottenAdoption | Broken::DoubleResend)) => {
-                Arc::new(Self { inner, broken, sent: AtomicU64::new(0) })
-            }
+            Some(
+                broken @ (Broken::NoToken | Broken::ForgottenAdoption | Broken::DoubleResend | Broken::NoFreeSlots),
+            ) => Arc::new(Self { inner, broken, sent: AtomicU64::new(0) }),
             _ => inner,
         }
     }
@@ -269,7 +239,18 @@ impl CloudOfferings for BrokenCloud {
     }
 
     fn reserved_left<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>> {
-        self.inner.reserved_left(ids)
+        match self.broken {
+            Broken::NoFreeSlots => Box::pin(async { Ok(BTreeMap::new()) }),
+            _ => self.inner.reserved_left(ids),
+        }
+    }
+
+    fn reserved_instances(&self) -> CloudFuture<'_, AccountAnswer> {
+        self.inner.reserved_instances()
+    }
+
+    fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer> {
+        self.inner.savings_plans()
     }
 }
 

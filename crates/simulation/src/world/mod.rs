@@ -2,6 +2,7 @@
 
 pub mod actions;
 mod broken;
+mod broken_solver;
 mod clock;
 mod failing;
 mod fence;
@@ -31,7 +32,9 @@ use dovetail_sandbox::clock::VirtualClock;
 use dovetail_sandbox::cluster::{ClusterSettings, NodesBeforehand, SandboxCluster};
 use dovetail_sandbox::faults::{FaultSettings, FaultsInForce};
 use dovetail_sandbox::log::EventLog;
-use dovetail_sandbox::region::{AccountCapacityReservation, AccountPlacementGroup, Region, RegionConfig};
+use dovetail_sandbox::region::{
+    AccountCapacityReservation, AccountCommitments, AccountPlacementGroup, Region, RegionConfig,
+};
 use dovetail_telemetry::state::Latest;
 use serde_json::Value;
 
@@ -62,6 +65,7 @@ pub struct WorldConfig {
     pub settings: BTreeMap<String, String>,
     pub reservations: Vec<AccountCapacityReservation>,
     pub placement_groups: Vec<AccountPlacementGroup>,
+    pub commitments: AccountCommitments,
     /// Nodes that are there beforehand.
     pub nodes: Vec<NodesBeforehand>,
     /// Faults from the start.
@@ -130,6 +134,7 @@ impl World {
         of_region.kubernetes_version = format!("1.{KUBERNETES_MINOR}");
         of_region.reservations.clone_from(&config.reservations);
         of_region.placement_groups.clone_from(&config.placement_groups);
+        of_region.commitments.clone_from(&config.commitments);
         of_region.endpoint = config.endpoint.clone();
         let region = Region::new(of_region, clock.clone(), log.clone(), faults.clone());
         tokio::task::spawn_local(region.run());
@@ -168,6 +173,11 @@ impl World {
             world.allow_collection(Duration::from_secs(23 * 3600))?;
         }
         Ok(world)
+    }
+
+    /// Region, faults and settings that the world was made with.
+    pub fn config(&self) -> &WorldConfig {
+        &self.config
     }
 
     /// Has replicas say now and then what they see; to be called before they start.

@@ -16,9 +16,8 @@ use dovetail_sandbox::region::Region;
 use dovetail_telemetry::state::{self, Latest};
 
 use super::WorldConfig;
-use super::broken::{
-    Broken, BrokenCloud, claim_twice, forget_holds, forget_purposes, initialize_early, solver_instead_of,
-};
+use super::broken::{Broken, BrokenCloud, claim_twice, forget_holds, forget_purposes, initialize_early};
+use super::broken_solver::solver_instead_of;
 use super::clock::OwnClock;
 use super::failing::FailingSolver;
 use super::journal::Timeline;

@@ -1,23 +1,38 @@
 //! Savings Plans and Reserved Instances: the part of them that nothing uses.
 
 use dovetail_actors::replica::ReplicaView;
+use dovetail_core::commitments::Commitment;
 use dovetail_core::paid_machines::Running;
 use dovetail_observability::metrics::MetricsPage;
 
-/// Writes nothing where no commitments are in force.
-pub(super) fn commitments(page: &mut MetricsPage, view: &ReplicaView) {
+/// Commitments that are in force, and what takes of them.
+pub(crate) struct Unused<'a> {
+    /// Each with the dollars an hour of it that nothing uses.
+    pub by_commitment: Vec<(&'a Commitment, f64)>,
+    pub running: Running,
+}
+
+/// `None` where no commitments are in force.
+pub(crate) fn unused(view: &ReplicaView) -> Option<Unused<'_>> {
     if view.commitments.is_empty() {
-        return;
+        return None;
     }
     let running = Running::from_snapshot(&view.snapshot, &view.types);
+    let unused = view.commitments.unused(&running.all_uses());
+    let part = |id: &str| unused.iter().find(|unused| unused.id == id).map_or(0.0, |unused| unused.dollars);
+    let by_commitment = view.commitments.iter().map(|one| (one, part(&one.id))).collect();
+    Some(Unused { by_commitment, running })
+}
+
+/// Writes nothing where no commitments are in force.
+pub(super) fn commitments(page: &mut MetricsPage, view: &ReplicaView) {
+    let Some(Unused { by_commitment, running }) = unused(view) else { return };
     let help = "Nodes that may use commitments and whose on-demand price is not known: while there are any, commitments do not count";
     page.gauge("dovetail_commitment_nodes_without_price", help);
     page.sample("dovetail_commitment_nodes_without_price", &[], running.unpriced.len() as f64);
     let name = "dovetail_commitment_unused_dollars_per_hour";
     page.gauge(name, "Part of what a commitment costs an hour that nothing uses");
-    let unused = view.commitments.unused(&running.all_uses());
-    for one in view.commitments.iter() {
-        let own = unused.iter().find(|unused| unused.id == one.id).map_or(0.0, |unused| unused.dollars);
-        page.sample(name, &[("commitment", &one.id)], own);
+    for (one, unused) in by_commitment {
+        page.sample(name, &[("commitment", &one.id)], unused);
     }
 }

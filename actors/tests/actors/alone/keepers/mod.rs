@@ -1,6 +1,7 @@
 //! Actors that keep knowledge, report it and serve it, and leader election.
 
 mod catalogue;
+mod catalogue_commitments;
 mod catalogue_doubts;
 mod cluster_watcher;
 mod cluster_watches;

@@ -15,6 +15,8 @@ pub(super) enum Host {
     Regional { prefix: &'static str, fips: FipsHost },
     /// One for a whole partition.
     Iam,
+    /// One for the partition `aws` where FIPS is off, `savingsplans.REGION` and `savingsplans-fips.REGION` elsewhere.
+    SavingsPlans,
 }
 
 /// The name of a regional host with FIPS, where dual stack is off.
@@ -130,6 +132,9 @@ const PARTITIONS: [Partition; 8] = [
         iam: ["iam.amazonaws.com", "iam-fips.amazonaws.com", "iam.global.api.aws", "iam-fips.global.api.aws"],
     },
 ];
+/// Savings Plans' hosts for the partition `aws`: plain and dual stack; and their region in signatures.
+const SAVINGS_PLANS: [&str; 2] = ["savingsplans.amazonaws.com", "savingsplans.global.api.aws"];
+const SAVINGS_PLANS_REGION: &str = "us-east-1";
 const AWS: &str = "";
 const GOV: &str = "us-gov-";
 
@@ -171,22 +176,28 @@ impl Endpoints {
         let Partition { prefix: partition, suffix, dual_stack_suffix, iam_region, iam } =
             partition.unwrap_or(&PARTITIONS[PARTITIONS.len() - 1]);
         let (prefix, fips_host) = match host {
-            Host::Regional { prefix, fips } => (prefix, fips),
-            Host::Iam => {
-                let host = iam[usize::from(*fips) + 2 * usize::from(*dual_stack)];
-                let signed = EndpointAuthScheme::with_capacity("sigv4", 1).put("signingRegion", *iam_region);
-                return Endpoint::builder().url(format!("https://{host}")).auth_scheme(signed).build();
+            Host::Regional { prefix, fips } => (*prefix, fips),
+            Host::Iam => return signed_for(iam_region, iam[usize::from(*fips) + 2 * usize::from(*dual_stack)]),
+            Host::SavingsPlans if *partition == AWS && !fips => {
+                return signed_for(SAVINGS_PLANS_REGION, SAVINGS_PLANS[usize::from(*dual_stack)]);
             }
+            Host::SavingsPlans => ("savingsplans", &FipsHost::Everywhere),
         };
         let name = match fips_host {
-            _ if !fips => (*prefix).to_owned(),
-            FipsHost::NotInGov | FipsHost::Before if !dual_stack && *partition == GOV => (*prefix).to_owned(),
+            _ if !fips => prefix.to_owned(),
+            FipsHost::NotInGov | FipsHost::Before if !dual_stack && *partition == GOV => prefix.to_owned(),
             FipsHost::Before if !dual_stack && *partition == AWS => format!("fips.{prefix}"),
             _ => format!("{prefix}-fips"),
         };
         let suffix = if *dual_stack { dual_stack_suffix } else { suffix };
         Endpoint::builder().url(format!("https://{name}.{region}.{suffix}")).build()
     }
+}
+
+/// A host that requests are signed for in one region, whatever the region is.
+fn signed_for(region: &'static str, host: &str) -> Endpoint {
+    let signed = EndpointAuthScheme::with_capacity("sigv4", 1).put("signingRegion", region);
+    Endpoint::builder().url(format!("https://{host}")).auth_scheme(signed).build()
 }
 
 impl ResolveEndpoint for Endpoints {

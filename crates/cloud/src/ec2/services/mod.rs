@@ -1,4 +1,4 @@
-//! Four services of which nine operations are called, on the runtime that the EC2 SDK brings: a crate for each is a tenth
+//! Five services of which eleven operations are called, on the runtime that the EC2 SDK brings: a crate for each is a tenth
 //! of the first build. Signatures, retries, timeouts, clock skew and the user agent are the runtime's (decision 051); this
 //! folder has endpoints, requests and answers.
 
@@ -7,6 +7,7 @@ mod eks;
 mod endpoints;
 mod json;
 mod query;
+mod savings_plans;
 #[cfg(test)]
 mod tests;
 
@@ -49,6 +50,7 @@ pub(super) use answer::ServiceFailure;
 pub(super) use eks::{Cluster, Eks};
 pub(super) use json::{Pricing, Ssm};
 pub(super) use query::{Iam, InstanceProfile};
+pub(super) use savings_plans::{PlanRate, SavingsPlan, SavingsPlans};
 
 /// A call's result, with the SDK's own error around the service's.
 pub(super) type Called<O> = Result<O, SdkError<ServiceFailure, HttpResponse>>;

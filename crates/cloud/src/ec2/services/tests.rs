@@ -19,8 +19,9 @@ use crate::ec2::classify::{Effect, classify};
 use crate::ec2::sdk::{Clients, SdkParts};
 use crate::error::CloudError;
 
-/// Endpoints of the SDK's own resolvers: region, options, ssm, pricing, eks, iam, region of IAM's signatures. From
-/// aws-sdk-ssm 1.133, aws-sdk-pricing 1.123, aws-sdk-eks 1.160 and aws-sdk-iam 1.133.
+/// Endpoints of the SDK's own resolvers: region, options, ssm, pricing, eks, iam, region of IAM's signatures, savingsplans, and
+/// the region of its signatures where it is another. From aws-sdk-ssm 1.133, aws-sdk-pricing 1.123, aws-sdk-eks 1.160 and
+/// aws-sdk-iam 1.133; the last two from the rules of botocore 1.43.
 const GOLDEN: &str = include_str!("endpoints.golden.txt");
 const SSM_HOST: Host = Host::Regional { prefix: "ssm", fips: FipsHost::NotInGov };
 
@@ -99,14 +100,22 @@ fn url(host: Host, region: &str, options: &str) -> String {
 fn endpoints_are_those_of_the_sdk_in_every_partition() {
     for line in GOLDEN.lines() {
         let columns: Vec<&str> = line.split(' ').collect();
-        let [region, options, ssm, pricing, eks, iam, signed] = columns[..] else { unreachable!("{line}") };
+        let [region, options, ssm, pricing, eks, iam, signed, plans, signed_plans] = columns[..] else {
+            unreachable!("{line}")
+        };
         let pricing_host = Host::Regional { prefix: "api.pricing", fips: FipsHost::Everywhere };
         let eks_host = Host::Regional { prefix: "eks", fips: FipsHost::Before };
-        for (host, wanted) in [(SSM_HOST, ssm), (pricing_host, pricing), (eks_host, eks), (Host::Iam, iam)] {
+        for (host, wanted) in
+            [(SSM_HOST, ssm), (pricing_host, pricing), (eks_host, eks), (Host::Iam, iam), (Host::SavingsPlans, plans)]
+        {
             assert_eq!(url(host, region, options), format!("https://{wanted}"), "{line}");
         }
-        let found = endpoints(Host::Iam, region, options).resolve().unwrap();
-        assert_eq!(found.auth_schemes()[0].get("signingRegion").unwrap().as_string(), Some(signed), "{line}");
+        let signed_for = |host| {
+            let found = endpoints(host, region, options).resolve().unwrap();
+            found.auth_schemes().first().map(|one| one.get("signingRegion").unwrap().as_string().unwrap().to_owned())
+        };
+        assert_eq!(signed_for(Host::Iam).as_deref(), Some(signed), "{line}");
+        assert_eq!(signed_for(Host::SavingsPlans).as_deref().unwrap_or("-"), signed_plans, "{line}");
         assert!(endpoints(SSM_HOST, region, options).resolve().unwrap().auth_schemes().is_empty());
     }
     assert_eq!(GOLDEN.lines().count(), 14 * 4);
@@ -191,6 +200,33 @@ async fn json_requests_are_signed_for_their_region() {
         serde_json::json!({"ServiceCode": "AmazonEC2", "Filters": [filter], "MaxResults": 100, "NextToken": "s"});
     assert_eq!(serde_json::from_str::<serde_json::Value>(&body).unwrap(), wanted);
     assert!(server.last("authorization").1.contains("/ap-south-1/pricing/aws4_request"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn savings_plans_are_asked_at_their_one_host_page_by_page() {
+    let plans = r#"{"savingsPlans": [{"savingsPlanId": "sp-1", "state": "active", "savingsPlanType": "EC2Instance",
+        "ec2InstanceFamily": "m5", "region": "eu-west-1", "commitment": "1.5", "currency": "USD", "productTypes": ["EC2"],
+        "start": "2026-01-01T00:00:00.000Z", "end": "2027-01-01T00:00:00.000Z", "new": {}}, {}], "nextToken": "t"}"#;
+    let rates = r#"{"savingsPlanId": "sp-1", "searchResults": [{"rate": "0.06", "currency": "USD", "unit": "Hrs",
+        "usageType": "EU-BoxUsage:m5.large", "properties": [{"name": "instanceType", "value": "m5.large"}]}, {}]}"#;
+    let server = Server::new([(200, plans), (200, rates)]);
+    let savingsplans = server.clients("eu-west-1").savingsplans;
+    let (found, next) = savingsplans.describe_savings_plans(Some("s")).await.unwrap();
+    let (line, kind, body) = server.last("content-type");
+    assert_eq!(
+        (line.as_str(), kind.as_str()),
+        ("POST https://savingsplans.amazonaws.com/DescribeSavingsPlans", "application/json")
+    );
+    let wanted = serde_json::json!({"states": ["active"], "maxResults": 100, "nextToken": "s"});
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&body).unwrap(), wanted);
+    assert!(server.last("authorization").1.contains("/us-east-1/savingsplans/aws4_request"));
+    assert_eq!((found[0].commitment.as_deref(), found[1].savings_plan_id.as_deref()), (Some("1.5"), None));
+    assert_eq!(next.as_deref(), Some("t"));
+    let (rates, next) = savingsplans.describe_savings_plan_rates("sp-1", "eu-west-1", None).await.unwrap();
+    let (line, _, body) = server.last("");
+    assert!(line.ends_with("/DescribeSavingsPlanRates") && body.contains(r#""savingsPlanId":"sp-1""#), "{line} {body}");
+    assert_eq!((rates[0].property("instanceType"), rates[1].property("instanceType")), (Some("m5.large"), None));
+    assert_eq!((rates[0].rate.as_deref(), next), (Some("0.06"), None));
 }
 
 const PROFILE: &str = "<Path>/karpenter/</Path><InstanceProfileName>a&amp;b</InstanceProfileName><Arn>arn</Arn>\

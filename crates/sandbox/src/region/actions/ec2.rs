@@ -5,7 +5,7 @@ use crate::region::wire::form::FormNode;
 use crate::region::wire::xml::Xml;
 use crate::region::{
     Cx, actions::discovery, actions::fleet, actions::instance_types, actions::instances, actions::run_instances,
-    actions::tags, actions::templates, placement, prices, reservations,
+    actions::tags, actions::templates, commitments, placement, prices, reservations,
 };
 
 /// Carries out an action of EC2.
@@ -37,6 +37,7 @@ pub(crate) fn act(cx: &mut Cx<'_>, action: &str, form: &FormNode) -> Result<Xml,
         "DeleteTags" => tags::delete(cx, form),
         "DescribeCapacityReservations" => reservations::describe(cx, form),
         "DescribePlacementGroups" => placement::describe(cx, form),
+        "DescribeReservedInstances" => commitments::reserved_instances(cx, form),
         _ => Err(AwsError::unknown_action(action)),
     }
 }

@@ -181,12 +181,12 @@ fn instance_xml(cx: &Cx<'_>, i: &RegionInstance, xml: &mut Xml) {
     }
     metadata_xml(i, xml);
     xml.text("ebsOptimized", false).text("enaSupport", true);
-    own_reservation_xml(i, xml);
+    own_reservation_xml(cx, i, xml);
 }
 
-/// The capacity reservation that the instance runs in, and which ones it may take.
-fn own_reservation_xml(i: &RegionInstance, xml: &mut Xml) {
-    xml.opt("capacityReservationId", i.capacity_reservation.as_ref());
+/// The capacity reservation that the instance runs in, while that lasts, and which ones it may take.
+fn own_reservation_xml(cx: &Cx<'_>, i: &RegionInstance, xml: &mut Xml) {
+    xml.opt("capacityReservationId", i.capacity_reservation.as_ref().filter(|id| !cx.is_over(id)));
     xml.node("capacityReservationSpecification", |xml| {
         let Some(id) = &i.capacity_reservation else {
             xml.text("capacityReservationPreference", "open");

@@ -1,7 +1,7 @@
 //! The names of all actions that the region carries out.
 
 /// In the order of their names, whichever service they are of.
-pub const ACTIONS: [&str; 46] = [
+pub const ACTIONS: [&str; 49] = [
     "AddRoleToInstanceProfile",
     "AssumeRoleWithWebIdentity",
     "ChangeMessageVisibility",
@@ -27,6 +27,9 @@ pub const ACTIONS: [&str; 46] = [
     "DescribeLaunchTemplateVersions",
     "DescribeLaunchTemplates",
     "DescribePlacementGroups",
+    "DescribeReservedInstances",
+    "DescribeSavingsPlanRates",
+    "DescribeSavingsPlans",
     "DescribeSecurityGroups",
     "DescribeSpotPriceHistory",
     "DescribeSubnets",
@@ -62,6 +65,7 @@ mod tests {
             include_str!("ec2.rs"),
             include_str!("../services/eks.rs"),
             include_str!("../services/iam.rs"),
+            include_str!("../services/savings_plans.rs"),
             include_str!("../services/sqs.rs"),
             include_str!("../services/ssm.rs"),
             include_str!("../services/sts.rs"),

@@ -17,12 +17,13 @@ pub(crate) enum AwsService {
     Iam,
     Eks,
     Sts,
+    SavingsPlans,
 }
 
 impl AwsService {
     /// By the name that SigV4 scopes carry.
     fn of_scope(name: &str) -> Option<Self> {
-        let all = [Self::Ec2, Self::Sqs, Self::Ssm, Self::Pricing, Self::Iam, Self::Eks, Self::Sts];
+        let all = [Self::Ec2, Self::Sqs, Self::Ssm, Self::Pricing, Self::Iam, Self::Eks, Self::Sts, Self::SavingsPlans];
         all.into_iter().find(|api| api.name() == name)
     }
 
@@ -36,6 +37,7 @@ impl AwsService {
             Self::Iam => "iam",
             Self::Eks => "eks",
             Self::Sts => "sts",
+            Self::SavingsPlans => "savingsplans",
         }
     }
 
@@ -46,7 +48,7 @@ impl AwsService {
             Self::Iam | Self::Sts => AwsProtocol::Query,
             Self::Sqs => AwsProtocol::Json("1.0"),
             Self::Ssm | Self::Pricing => AwsProtocol::Json("1.1"),
-            Self::Eks => AwsProtocol::RestJson,
+            Self::Eks | Self::SavingsPlans => AwsProtocol::RestJson,
         }
     }
 }
@@ -96,6 +98,11 @@ impl AwsCall {
         }
         if scope == Some(AwsService::Eks) || request.uri().path().starts_with("/clusters") {
             return Some(rest(request));
+        }
+        if scope == Some(AwsService::SavingsPlans) || request.uri().path().starts_with("/DescribeSavingsPlan") {
+            let action = request.uri().path().trim_matches('/').to_owned();
+            let body = serde_json::from_slice(request.body()).unwrap_or(Value::Null);
+            return Some(Self { api: AwsService::SavingsPlans, action, parameters: Parameters::Json(body) });
         }
         query(request, scope)
     }
@@ -219,6 +226,7 @@ mod tests {
         assert_eq!(api("/", &[], "Action=AssumeRoleWithWebIdentity&Version=2011-06-15"), Some(AwsService::Sts));
         assert_eq!(api("/", &[("x-amz-target", "AmazonSQS.ReceiveMessage")], "{}"), Some(AwsService::Sqs));
         assert_eq!(api("/clusters/demo", &[], ""), Some(AwsService::Eks));
+        assert_eq!(api("/DescribeSavingsPlans", &[], "{}"), Some(AwsService::SavingsPlans));
         assert_eq!(api("/", &[], "Action=Something"), None);
     }
 
