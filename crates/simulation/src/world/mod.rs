@@ -5,6 +5,7 @@ mod broken;
 mod clock;
 mod failing;
 mod fence;
+mod interruptions;
 mod journal;
 mod logged;
 mod objects;
