@@ -44,8 +44,8 @@ BOUNDS = (("bound", False, 1), ("spread", True, 1), ("choices", False, 3), ("bot
 class Ledger:
     """Account of a run, from its events in their order."""
 
-    def __init__(self, offers, shapes):
-        self.offers, self.shapes = offers, shapes
+    def __init__(self, offers, shapes, depths=None):
+        self.offers, self.shapes, self.depths = offers, shapes, depths or {}
         self.index = {shape: s for s, shape in enumerate(shapes)}
         self.counts = [0] * len(shapes)
         self.pods, self.nodes, self.instances, self.reasons = {}, {}, {}, {}
@@ -136,6 +136,9 @@ class Ledger:
             self.offers.check(event)
             pool = f"{event['instanceType']}/{event['zone']}" if event["capacityType"] == "spot" else None
             self.instances[id] = {"id": id, "price": event["pricePerHour"], "zone": event["zone"], "pool": pool}
+            there = sum(one["pool"] == pool for one in self.instances.values())
+            if there > self.depths.get(pool, there):
+                raise ValueError(f"{there} instances in {pool}, which has {self.depths[pool]}")
         elif change == "interrupted":
             one = self.instances[id]
             one["warned"] = True
@@ -216,8 +219,8 @@ def played(seed, what):
     with tempfile.TemporaryDirectory(prefix="dovetail-bill-") as folder:
         scenario = market.make_day(seed, folder, what["settings"], what["gates"])
         drawn, shapes = market.pools(seed), market.shapes(folder)
-        offers = market.offers(drawn)
-        ledger, report = Ledger(offers, shapes), pathlib.Path(folder) / "report.json"
+        offers, depths = market.offers(drawn), {key: depth for key, (_, depth, _) in drawn.items()}
+        ledger, report = Ledger(offers, shapes, depths), pathlib.Path(folder) / "report.json"
         before, (reads, writes) = resource.getrusage(resource.RUSAGE_CHILDREN), os.pipe()
         with report.open("w") as out:
             args = [what["binary"], "simulate", str(scenario), "--json", "--events", f"/dev/fd/{writes}"]
@@ -229,7 +232,7 @@ def played(seed, what):
     if abs(ledger.cost - told["costTotal"]) > 0.001 * told["costTotal"]:
         raise ValueError(f"the events cost {ledger.cost}, the report says {told['costTotal']}")
     daemons = (*(sum(asks[r] for asks in market.DAEMONS.values()) for r in (0, 1)), len(market.DAEMONS))
-    all_of = pools.pools(offers, daemons, {key: depth for key, (_, depth, _) in drawn.items()})
+    all_of = pools.pools(offers, daemons, depths)
     least = bounds(shapes, ledger.minutes[: round(told["virtualSeconds"] / MINUTE)], all_of)
     return {
         "seed": seed,

@@ -93,6 +93,14 @@ class LedgerTest(unittest.TestCase):
         self.assertAlmostEqual(self.log.figures(3600)["bill"], 3.5)
 
 
+    def test_a_pool_that_is_fuller_than_it_is_deep_is_an_error(self):
+        self.log.ledger.depths = {"m5.large/a": 3, "m5.large/b": 3}
+        self.log.instance(200, "i-5", "pending")
+        self.log.instance(200, "i-6", "pending", kind="on-demand")
+        with self.assertRaises(ValueError):
+            self.log.instance(200, "i-7", "pending")
+
+
 class PairsTest(unittest.TestCase):
     def test_runs_are_compared_on_the_same_seeds(self):
         def run(label, seed, usd, wait):
