@@ -110,6 +110,21 @@ fn scenario_mistake_names_line_field_and_allowed_values() {
             "3: faults.ec2.insufficientCapacity[0]: ",
             "on-demand",
         ),
+        // Spot pools that the region does not have.
+        (
+            "no-pool",
+            "faults: {ec2: {spotPools: {m5.large/us-east-1z: {depth: 3}}}}\n".to_owned(),
+            "3: faults.ec2.spotPools.m5.large/us-east-1z: ",
+            "m5.large/us-east-1a",
+        ),
+        (
+            "pool-for-nothing",
+            "faults: {ec2: {spotPools: {m5.large/us-east-1a: {times: 0}}}}\n".to_owned(),
+            "3: faults.ec2.spotPools.m5.large/us-east-1a.times: ",
+            "above 0",
+        ),
+        ("pool", step("interrupt: {pool: m5.large}"), "5: steps[0].interrupt.pool: ", "m5.large/us-east-1a"),
+        ("pool-or-share", step("interrupt: {spot: 25%, for: 1h}"), "5: steps[0].interrupt.for: ", "pool"),
         // Shares, quotas and errors that the account cannot have.
         ("share", "faults: {ec2: {soldOutShare: 90}}\n".to_owned(), "3: faults.ec2.soldOutShare: ", "0 to 1"),
         (

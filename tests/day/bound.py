@@ -16,6 +16,7 @@ Prices and room are worked out here from the data that the binary carries; price
 run launches (`Offers.check`).
 """
 
+import functools
 import gzip
 import itertools
 import json
@@ -53,16 +54,22 @@ def _reserved(cores):
     return sum(max(0, min(cores * 1000, to) - begin) * share // 10000 for begin, to, share in bands)
 
 
+@functools.cache
+def _data():
+    def packed(name):
+        return json.loads(gzip.decompress((DATA / name).read_bytes()))
+
+    prices, model = (json.loads((DATA / name).read_text()) for name in ("prices.json", "spot-model.json"))
+    return prices, model["families"], packed("instance-types.json.gz"), packed("offerings.json.gz")[REGION]["types"]
+
+
 class Offers:
     """What can be bought in the region: prices, the room for pods, vCPUs."""
 
     def __init__(self, families):
-        prices = json.loads((DATA / "prices.json").read_text())
-        model = json.loads((DATA / "spot-model.json").read_text())["families"]
-        types = json.loads(gzip.decompress((DATA / "instance-types.json.gz").read_bytes()))
-        offered = json.loads(gzip.decompress((DATA / "offerings.json.gz").read_bytes()))[REGION]["types"]
+        prices, model, types, offered = _data()
         places = {name: [zone for zone in ZONES if zone[-1] in letters] for letters, names in offered.items() for name in names}
-        self.prices, self.room, self.vcpus = {}, {}, {}
+        self.prices, self.room, self.vcpus, self.model = {}, {}, {}, model
         for one in types:
             name, family = one["name"], one["name"].split(".")[0]
             if family not in families or not places.get(name):

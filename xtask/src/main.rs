@@ -58,6 +58,7 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
          `proof fuzz [--minutes 2] [TARGET…]` gives what comes from outside to a fuzzer, by target; \
          `proof model` follows every history of a launch further than the tests do: an hour and a few GiB; \
          `proof day [SEED…] [--gap]` is the bill of one virtual day against what its pods cost at least; \
+         `proof bill [SEED…] [--run LABEL:NAME=VALUE,+GATE…]` the same on a spot market that the seed draws, ten seeds unless given; \
          `proof tracing [ROUNDS]` holds what tracing costs against none; \
          `proof metrics` counts the series of 5,000 nodes; `proof console` the frames of 2,000",
         steps::proof,

@@ -186,8 +186,9 @@ pub fn lint() -> Result<(), String> {
 }
 
 /// Scripts that play longer courses, most of them on the real control plane.
-const COURSES: [(&str, &str); 11] = [
+const COURSES: [(&str, &str); 12] = [
     ("adoption", "tests/real/adoption.py"),
+    ("bill", "tests/day/bill.py"),
     ("drift", "tests/real/drift.py"),
     ("day", "tests/day/day.py"),
     ("hostile", "tests/real/hostile.py"),

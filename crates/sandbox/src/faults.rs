@@ -23,7 +23,7 @@ pub use crate::node_faults::{
 pub use account::{InjectedError, error_of_offering};
 use settings::Rates;
 pub use settings::{
-    ApiServerFaults, Ec2Faults, FaultSettings, QueueLoss, QueueLost, SchedulerFaults, SpotRise, SqsFaults,
+    ApiServerFaults, Ec2Faults, FaultSettings, QueueLoss, QueueLost, SchedulerFaults, SpotPool, SpotRise, SqsFaults,
 };
 
 /// The service that a request goes to.
@@ -304,9 +304,22 @@ impl FaultsInForce {
         ours.map(|(node, _, _)| node).collect()
     }
 
-    /// Spot price of a type at `after` since the beginning, as a multiple of its first.
-    pub fn spot_factor(&self, instance_type: &str, after: Duration) -> f64 {
-        self.lock().settings.ec2.spot_rise.as_ref().map_or(1.0, |rise| rise.factor(instance_type, after))
+    /// Spot price of a type in a zone at `after` since the beginning, as a multiple of the model's.
+    pub fn spot_factor(&self, instance_type: &str, zone: &str, after: Duration) -> f64 {
+        let state = self.lock();
+        let ec2 = &state.settings.ec2;
+        let rise = ec2.spot_rise.as_ref().map_or(1.0, |rise| rise.factor(instance_type, after));
+        rise * ec2.spot_pool(instance_type, zone).map_or(1.0, |pool| pool.times)
+    }
+
+    /// Instances that the account may have of a type in a zone as spot at once, where that is bounded.
+    pub fn spot_depth(&self, instance_type: &str, zone: &str) -> Option<u32> {
+        self.lock().settings.ec2.spot_pool(instance_type, zone)?.depth
+    }
+
+    /// Depth of the deepest spot pool whose depth is bounded.
+    pub fn deepest_spot_pool(&self) -> Option<u32> {
+        self.lock().settings.ec2.spot_pools.values().filter_map(|pool| pool.depth).max()
     }
 
     /// Time that a call to EC2 takes beyond the usual.
@@ -365,12 +378,24 @@ mod tests {
     fn spot_prices_rise_evenly_and_stay() {
         let faults = FaultsInForce::new(1);
         let hours = |hours: u64| Duration::from_secs(hours * 3600);
-        assert_eq!(faults.spot_factor("m5.large", hours(9)).to_bits(), 1.0_f64.to_bits());
+        assert_eq!(faults.spot_factor("m5.large", "a", hours(9)).to_bits(), 1.0_f64.to_bits());
         let rise = SpotRise { types: vec!["m5.*".into()], times: 2.0, within: hours(24) };
         faults.change(|s| s.ec2.spot_rise = Some(rise));
-        let factors = [0, 6, 24, 48].map(|after| faults.spot_factor("m5.large", hours(after)));
+        let factors = [0, 6, 24, 48].map(|after| faults.spot_factor("m5.large", "a", hours(after)));
         assert_eq!(factors.map(f64::to_bits), [1.0, 1.25, 2.0, 2.0].map(f64::to_bits));
-        assert_eq!(faults.spot_factor("c5.large", hours(24)).to_bits(), 1.0_f64.to_bits());
+        assert_eq!(faults.spot_factor("c5.large", "a", hours(24)).to_bits(), 1.0_f64.to_bits());
+    }
+
+    #[test]
+    fn a_spot_pool_has_its_own_price_and_depth() {
+        let faults = FaultsInForce::new(1);
+        let pool = SpotPool { times: 1.5, depth: Some(4) };
+        faults.change(|s| _ = s.ec2.spot_pools.insert("m5.large/us-east-1a".to_owned(), pool));
+        let of =
+            |name: &str, zone: &str| (faults.spot_factor(name, zone, Duration::ZERO), faults.spot_depth(name, zone));
+        assert_eq!(of("m5.large", "us-east-1a"), (1.5, Some(4)));
+        assert_eq!(of("m5.large", "us-east-1b"), (1.0, None));
+        assert_eq!(of("m5.xlarge", "us-east-1a"), (1.0, None));
     }
 
     #[test]

@@ -44,6 +44,36 @@ until: 80m
     assert!(looks.0 < never.0 * 0.9, "{looks:?} {never:?}");
 }
 
+/// Ten nodes of two types in three zones, the pools of one zone two and three deep and the cheapest of all; its deeper pool is
+/// interrupted whole, and sold out for ten minutes.
+#[test]
+fn spot_pools_have_depths_and_are_interrupted_whole() {
+    let pools = "m5.large/ca-west-1a: {times: 0.3, depth: 3}, m6i.large/ca-west-1a: {times: 0.3, depth: 2}";
+    let played = on_spot(
+        "spot-pools",
+        &format!(
+            "faults: {{ec2: {{spotPools: {{{pools}}}}}}}
+steps:
+  - {{at: 30s, scale: {{kind: Deployment, name: web, replicas: 10}}}}
+  - {{at: 5m, interrupt: {{pool: m5.large/ca-west-1a, for: 10m}}}}
+  - {{at: 5m, interrupt: {{pool: c6i.large/ca-west-1a}}}}
+until: 12m
+"
+        ),
+    );
+    played.came_out_well();
+    assert_eq!(played.report["pods"]["bound"], 10);
+    let begun = |name: &str, before: f64| {
+        let begun = played.seen("instance", &[("change", "pending"), ("instanceType", name), ("zone", "ca-west-1a")]);
+        begun.into_iter().filter(|event| played::at(event) < before).count()
+    };
+    assert_eq!((begun("m5.large", 300.0), begun("m6i.large", 300.0)), (3, 2), "as many as fit, as they are cheap");
+    assert_eq!(begun("m5.large", 720.0), 3, "none while the pool is sold out");
+    let interrupted = played.seen("instance", &[("change", "interrupted"), ("zone", "ca-west-1a")]);
+    assert_eq!(interrupted.len(), 3, "{interrupted:?}");
+    assert!(interrupted.iter().all(|event| event["instanceType"] == "m5.large"), "{interrupted:?}");
+}
+
 #[test]
 fn nobody_waits_for_a_spot_price_history_that_is_slow() {
     let played = on_spot("slow-spot-history", "faults: {ec2: {slowSpotHistory: 15s}}\nuntil: 20m\n");

@@ -73,6 +73,35 @@ pub struct Ec2Faults {
     /// Spot prices that rise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spot_rise: Option<SpotRise>,
+    /// Spot pools that differ from the model, by `type/zone`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub spot_pools: BTreeMap<String, SpotPool>,
+}
+
+/// A spot pool, an instance type in a zone, that differs from the model.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SpotPool {
+    /// Price as a multiple of the model's.
+    #[serde(default = "one")]
+    pub times: f64,
+    /// Instances that the account may have in it at once; without bound where it does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+impl Ec2Faults {
+    /// The pool of a type in a zone, where it differs from the model.
+    pub(super) fn spot_pool(&self, instance_type: &str, zone: &str) -> Option<SpotPool> {
+        if self.spot_pools.is_empty() {
+            return None;
+        }
+        self.spot_pools.get(&format!("{instance_type}/{zone}")).copied()
+    }
 }
 
 /// Spot prices of some instance types rise evenly from the beginning, and stay where they have come to. Instances keep the

@@ -159,8 +159,26 @@ impl Cx<'_> {
         }
     }
 
-    /// The instances of `wanted` that the quota and the subnet have room for beside those that are `planned`, each with its subnet,
-    /// and the error where that is not all.
+    /// The instances that a spot pool has left beside those that are `planned`; all where its depth is not bounded.
+    pub fn room_in_pool(&self, spec: &Spec, zone: &str, planned: &[(&Spec, &str, usize)]) -> usize {
+        let name = &spec.instance_type;
+        let is_ours = |capacity: CapacityType, other: &str| capacity == CapacityType::Spot && other == name;
+        let depth = is_ours(spec.capacity, name).then(|| self.faults.spot_depth(name, zone)).flatten();
+        let Some(depth) = depth else { return usize::MAX };
+        let there =
+            self.state.instances.values().filter(|one| {
+                is_ours(one.capacity_type, &one.instance_type) && one.zone == zone && one.state.is_alive()
+            });
+        let zone_of = |subnet: &str| self.state.network.subnets.get(subnet).map(|one| one.zone.as_str());
+        let planned = planned.iter().filter(|(other, subnet, _)| {
+            is_ours(other.capacity, &other.instance_type) && zone_of(subnet) == Some(zone)
+        });
+        let planned: usize = planned.map(|(_, _, count)| count).sum();
+        usize::try_from(depth).unwrap_or(usize::MAX).saturating_sub(there.count() + planned)
+    }
+
+    /// The instances of `wanted` that the pool, the quota and the subnet have room for beside those that are `planned`, each with
+    /// its subnet, and the error where that is not all.
     pub fn room_for(
         &self,
         spec: &Spec,
@@ -174,13 +192,28 @@ impl Cx<'_> {
         let (in_quota, quota) = self.room_in_quota(spec, &specs);
         let free = self.state.network.subnets.get(subnet).map_or(0, |one| count(self.free_addresses(one)));
         let (in_quota, in_subnet) = (count(in_quota), free.saturating_sub(taken));
-        let room = wanted.min(in_quota).min(in_subnet);
+        let zone = self.state.network.subnets.get(subnet).map_or("", |one| one.zone.as_str());
+        let in_pool = self.room_in_pool(spec, zone, planned);
+        let room = wanted.min(in_quota).min(in_subnet).min(in_pool);
         let error = match wanted {
             _ if room == wanted => None,
+            _ if in_pool < in_quota.min(in_subnet) => Some(Self::no_capacity(spec, zone)),
             _ if in_quota < in_subnet => Some(Self::quota_used_up(spec.capacity, quota)),
             _ => Some(Self::no_address_in(subnet)),
         };
         (room, error)
+    }
+
+    /// The error where EC2 has none left of a type in a zone.
+    pub fn no_capacity(spec: &Spec, zone: &str) -> AwsError {
+        let name = &spec.instance_type;
+        let message = match spec.capacity {
+            CapacityType::Spot => "There is no Spot capacity available that matches your request.".to_owned(),
+            CapacityType::OnDemand => format!(
+                "We currently do not have sufficient {name} capacity in the Availability Zone you requested ({zone}). Our system will be working on provisioning additional capacity."
+            ),
+        };
+        AwsError::new("InsufficientInstanceCapacity", message).with_status(500)
     }
 
     /// The error where a subnet has fewer addresses than instances are asked for.

@@ -234,16 +234,13 @@ impl Cx<'_> {
             return self.check_reservation(id, spec, zone).map(|()| price);
         }
         let market = spec.capacity.name();
-        if !self.faults.sold_out(name, zone, market) && !self.is_of_the_missing_share(name, zone, market) {
+        if !self.faults.sold_out(name, zone, market)
+            && !self.is_of_the_missing_share(name, zone, market)
+            && self.room_in_pool(spec, zone, &[]) > 0
+        {
             return Ok(price);
         }
-        let message = match spec.capacity {
-            CapacityType::Spot => "There is no Spot capacity available that matches your request.".to_owned(),
-            CapacityType::OnDemand => format!(
-                "We currently do not have sufficient {name} capacity in the Availability Zone you requested ({zone}). Our system will be working on provisioning additional capacity."
-            ),
-        };
-        Err(AwsError::new("InsufficientInstanceCapacity", message).with_status(500))
+        Err(Self::no_capacity(spec, zone))
     }
 
     /// Launches `count` instances of one reservation, as far as the subnet has addresses.

@@ -29,12 +29,12 @@ impl Cx<'_> {
     /// $/h now; `None` where the type is not offered or has no such price.
     pub(crate) fn price(&self, instance_type: &str, zone: &str, capacity: CapacityType) -> Option<f64> {
         let price = price(self.catalogue, instance_type, zone, capacity)?;
-        Some(if capacity == CapacityType::Spot { price * self.spot_factor(instance_type) } else { price })
+        Some(if capacity == CapacityType::Spot { price * self.spot_factor(instance_type, zone) } else { price })
     }
 
-    /// Spot price of a type now, as a multiple of its first.
-    fn spot_factor(&self, instance_type: &str) -> f64 {
-        self.faults.spot_factor(instance_type, Duration::from_secs_f64(self.log.seconds()))
+    /// Spot price of a type in a zone now, as a multiple of the model's.
+    fn spot_factor(&self, instance_type: &str, zone: &str) -> f64 {
+        self.faults.spot_factor(instance_type, zone, Duration::from_secs_f64(self.log.seconds()))
     }
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn spot_history(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsE
             zone: in_zone,
             zone_id: &zone.id,
             product,
-            price: *price * cx.spot_factor(instance_type),
+            price: *price * cx.spot_factor(instance_type, in_zone),
             since,
         };
         if filters.pass(&view, None)? {

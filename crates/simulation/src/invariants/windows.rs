@@ -48,6 +48,7 @@ pub(super) fn lasts(action: &Action) -> f64 {
         | Action::Apply { .. }
         | Action::InterruptSpot { .. }
         | Action::InterruptNode { .. }
+        | Action::InterruptPool { .. }
         | Action::Message { .. }
         | Action::Lose { .. }
         | Action::ForeignInstances { .. }
@@ -77,6 +78,7 @@ fn hinders(action: &Action) -> bool {
         | Action::Apply { .. }
         | Action::InterruptSpot { .. }
         | Action::InterruptNode { .. }
+        | Action::InterruptPool { .. }
         | Action::Message { .. }
         | Action::ForeignInstances { .. }
         | Action::Unwell { .. }

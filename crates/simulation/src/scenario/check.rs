@@ -310,6 +310,7 @@ impl Checker<'_> {
                 insufficient_capacity: self.offerings(&ec2.insufficient_capacity, catalogue),
                 slow_spot_history: self.span("faults.ec2.slowSpotHistory", ec2.slow_spot_history.as_ref()),
                 spot_rise: ec2.spot_rise.as_ref().map(|rise| self.spot_rise(rise, catalogue)),
+                spot_pools: self.spot_pools(&ec2.spot_pools, catalogue),
                 ..self.account_faults(ec2, catalogue)
             },
             sqs: self.queue_faults(&faults.sqs, until),

@@ -84,6 +84,9 @@ pub struct ScenarioEc2Faults {
     pub slow_spot_history: Option<Spanned<String>>,
     /// Spot prices rise.
     pub spot_rise: Option<ScenarioSpotRise>,
+    /// Spot pools that differ from the model, by `type/zone`.
+    #[serde(default)]
+    pub spot_pools: BTreeMap<String, Spanned<ScenarioSpotPool>>,
     /// Globs `type/zone/capacityType` that have no capacity.
     #[serde(default)]
     pub insufficient_capacity: Vec<Spanned<String>>,
@@ -141,6 +144,21 @@ pub struct ScenarioSpotRise {
     pub times: Spanned<f64>,
     /// Time in which prices rise so far.
     pub within: Spanned<String>,
+}
+
+/// A spot pool that differs from the model.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScenarioSpotPool {
+    /// Price as a multiple of the model's.
+    #[serde(default = "one")]
+    pub times: f64,
+    /// Instances that fit at once; without it as many as are asked for.
+    pub depth: Option<u32>,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 /// Faults of SQS.

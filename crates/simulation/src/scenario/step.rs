@@ -185,7 +185,7 @@ pub struct Target {
     pub namespace: String,
 }
 
-/// Spot instances that get their warning, or a node.
+/// Spot instances that get their warning: a share of them, a node's, or a pool's.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interrupt {
@@ -193,6 +193,11 @@ pub struct Interrupt {
     pub spot: Option<Spanned<String>>,
     /// A node by name.
     pub node: Option<Spanned<String>>,
+    /// Those of an instance type in a zone, `m5.large/us-east-1a`.
+    pub pool: Option<Spanned<String>>,
+    /// Time for which the pool is sold out.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
 }
 
 /// A replica that is out for a while.

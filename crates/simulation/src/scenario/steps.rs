@@ -89,7 +89,7 @@ impl Checker<'_> {
             found.push(self.apply(field, step, files));
         }
         if let Some(which) = &step.interrupt {
-            found.extend(self.interrupt(field, step, which));
+            found.extend(self.interrupt(field, step, which, catalogue));
         }
         if let Some(body) = &step.message {
             found.push(Action::Message { body: body.clone() });
@@ -253,7 +253,7 @@ impl Checker<'_> {
     }
 
     /// A time that may be left out; nothing where it makes no sense.
-    fn time(&mut self, field: &str, time: Option<&Spanned<String>>) -> Option<Option<Duration>> {
+    pub(super) fn time(&mut self, field: &str, time: Option<&Spanned<String>>) -> Option<Option<Duration>> {
         match time {
             Some(text) => Some(Some(self.collect(duration(self.path, field, text))?)),
             None => Some(None),
@@ -274,9 +274,21 @@ impl Checker<'_> {
         }
     }
 
-    fn interrupt(&mut self, field: &str, step: &Step, which: &scenario::Interrupt) -> Option<Action> {
-        match (&which.spot, &which.node) {
-            (Some(share), None) => {
+    fn interrupt(
+        &mut self,
+        field: &str,
+        step: &Step,
+        which: &scenario::Interrupt,
+        catalogue: Option<&RegionCatalogue>,
+    ) -> Option<Action> {
+        match (&which.spot, &which.node, &which.pool) {
+            (None, None, Some(_)) => self.interrupt_pool(field, step, which, catalogue),
+            _ if which.duration.is_some() => {
+                let what = "only a pool is sold out for a while";
+                self.mistake(format!("{field}.interrupt.for"), &step.at, what, "pool: TYPE/ZONE beside it");
+                None
+            }
+            (Some(share), None, None) => {
                 let number = share.value.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
                 let Some(share_of_all) = number.filter(|number| (0.0..=100.0).contains(number)) else {
                     let what = format!("{:?} is no percentage", share.value);
@@ -285,13 +297,13 @@ impl Checker<'_> {
                 };
                 Some(Action::InterruptSpot { share: share_of_all / 100.0 })
             }
-            (None, Some(node)) => Some(Action::InterruptNode { node: node.value.clone() }),
+            (None, Some(node), None) => Some(Action::InterruptNode { node: node.value.clone() }),
             _ => {
                 self.mistake(
                     format!("{field}.interrupt"),
                     &step.at,
                     "says not which",
-                    "either spot: 25% or node: NAME",
+                    "one of spot: 25%, node: NAME, pool: TYPE/ZONE",
                 );
                 None
             }

@@ -9,7 +9,6 @@ use dovetail_input::{Failure, Mistake};
 use dovetail_sandbox::apiserver::DeleteOptions;
 use dovetail_sandbox::faults::{Direction, Service};
 use dovetail_sandbox::log::Caller;
-use dovetail_sandbox::region::{CapacityType, InstanceState};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -60,6 +59,14 @@ pub enum Action {
     InterruptNode {
         /// Name of the Node, which is its instance's hostname.
         node: String,
+    },
+    /// The running instances of a spot pool get their warning.
+    InterruptPool {
+        /// Instance type and zone, `m5.large/us-east-1a`.
+        pool: String,
+        /// Time for which nothing is launched in the pool.
+        #[serde(with = "logged::seconds")]
+        duration: Duration,
     },
     /// A text comes into the interruption queue.
     Message {
@@ -208,9 +215,6 @@ pub enum ReplicaRef {
     Leader,
 }
 
-/// Time between a spot instance's warning and its end.
-const NOTICE: Duration = Duration::from_secs(120);
-
 impl World {
     /// Does it. What the world itself refuses (an object that is not there) comes back as a line for the operator.
     pub fn act(
@@ -239,6 +243,7 @@ impl World {
             Action::Apply { files } => self.apply(&read(files)?)?,
             Action::InterruptSpot { share } => self.interrupt_share(*share)?,
             Action::InterruptNode { node } => self.interrupt_node(node)?,
+            Action::InterruptPool { pool, duration } => self.interrupt_pool(pool, *duration)?,
             Action::Message { body } => {
                 let instance = self.running_spot().into_iter().next().unwrap_or_default();
                 self.region.deliver(&body.replace("{instance}", &instance));
@@ -305,29 +310,6 @@ impl World {
         name: &str,
     ) -> Result<(), Failure> {
         result.map_err(|why| Failure::System(format!("{kind} {name}: {why}")))
-    }
-
-    fn running_spot(&self) -> Vec<String> {
-        let runs = |one: &dovetail_sandbox::region::RegionInstance| {
-            one.capacity_type == CapacityType::Spot && one.state == InstanceState::Running
-        };
-        self.region.instances().into_iter().filter(runs).map(|one| one.id).collect()
-    }
-
-    fn interrupt_share(&self, share: f64) -> Result<(), Failure> {
-        let spot = self.running_spot();
-        let count = (spot.len() as f64 * share).ceil() as usize;
-        spot.iter().take(count).try_for_each(|id| self.interrupt(id))
-    }
-
-    fn interrupt_node(&self, node: &str) -> Result<(), Failure> {
-        let found = self.region.instances().into_iter().find(|one| one.hostname == node && one.state.is_alive());
-        let Some(instance) = found else { return Err(Failure::System(format!("no instance is behind node {node}"))) };
-        self.interrupt(&instance.id)
-    }
-
-    fn interrupt(&self, id: &str) -> Result<(), Failure> {
-        self.region.interrupt(id, NOTICE, false).map_err(|why| Failure::System(why.to_string()))
     }
 }
 

@@ -70,6 +70,7 @@ mod tests {
             Action::Apply { files: vec![name("a.yaml"), name("b \"c\".yaml")] },
             Action::InterruptSpot { share: 0.25 },
             Action::InterruptNode { node: name("ip-192-168-0-1.ec2.internal") },
+            Action::InterruptPool { pool: name("m5.large/us-east-1a"), duration: minute },
             Action::Message { body: name("{\"source\":\"aws.ec2\"}") },
             Action::Kill { replica: ReplicaRef::Leader, duration: Some(minute) },
             Action::Pause { replica: ReplicaRef::Number(1), duration: None },

@@ -6,6 +6,7 @@ mod broken_solver;
 mod clock;
 mod failing;
 mod fence;
+mod interruptions;
 mod journal;
 pub(crate) mod kinds;
 mod logged;

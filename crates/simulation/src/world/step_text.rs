@@ -32,6 +32,7 @@ impl fmt::Display for Action {
             Self::Apply { files } => write!(f, "apply {}", files.join(", ")),
             Self::InterruptSpot { share } => write!(f, "interrupt {}% of the spot instances", share * 100.0),
             Self::InterruptNode { node } => write!(f, "interrupt node {node}"),
+            Self::InterruptPool { pool, .. } => write!(f, "interrupt the spot instances of {pool}"),
             Self::Message { .. } => write!(f, "send a message to the interruption queue"),
             Self::Kill { replica, duration } => write!(f, "kill {replica}{}", span(*duration)),
             Self::Pause { replica, duration } => write!(f, "pause {replica}{}", span(*duration)),

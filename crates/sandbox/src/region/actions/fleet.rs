@@ -232,7 +232,7 @@ impl Strategy {
     }
 
     fn sort(self, cx: &Cx<'_>, pools: &mut [Pool]) {
-        let depth = |pool: &Pool| depth(cx.config.seed, &pool.spec, zone_of(cx.state, &pool.spec));
+        let depth = |pool: &Pool| depth(cx, &pool.spec, &zone_of(cx.state, &pool.spec).unwrap_or_default());
         let key = |pool: &Pool| match self {
             Self::LowestPrice => pool.price,
             Self::Prioritized => pool.priority,
@@ -248,9 +248,14 @@ impl Strategy {
     }
 }
 
-/// Depth of a spot pool, 0 to 1: made up from the seed, the type and the zone.
-fn depth(seed: u64, spec: &Spec, zone: Option<String>) -> f64 {
-    let name = format!("{seed}/{}/{}", spec.instance_type, zone.unwrap_or_default());
+/// Depth of a spot pool, 0 to 1: its room as a share of the deepest pool's where depths are given, otherwise made up from the
+/// seed, the type and the zone.
+fn depth(cx: &Cx<'_>, spec: &Spec, zone: &str) -> f64 {
+    if let Some((own, deepest)) = cx.faults.spot_depth(&spec.instance_type, zone).zip(cx.faults.deepest_spot_pool()) {
+        let own = usize::try_from(own).map_or(0, |own| own.min(cx.room_in_pool(spec, zone, &[])));
+        return own as f64 / f64::from(deepest.max(1));
+    }
+    let name = format!("{}/{}/{zone}", cx.config.seed, spec.instance_type);
     fastrand::Rng::with_seed(ids::fnv(&name)).f64()
 }
 
