@@ -4,20 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+pub use super::level::Level;
 pub use super::names::Names;
-
-/// The level of a log event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// Details for debugging.
-    Debug,
-    /// A normal event.
-    Info,
-    /// Something is wrong, and Dovetail continues.
-    Warn,
-    /// An operator has to act.
-    Error,
-}
 
 macro_rules! log_events {
     ($($(#[$doc:meta])* $name:ident $event:literal $level:ident { $($field:ident: $type:ty),* $(,)? } => $line:expr;)*) => {

@@ -1,4 +1,4 @@
-//! What CreateFleet's refusals say, one row for each code or words: the reason of the claim's condition, what is closed by it, and the
+//! Refusals of CreateFleet, a row for each code or words: the reason of the claim's condition, the extent of what is closed, and
 //! advice (karpenter-aws 3.6). A new code is a row here.
 
 /// Extent of what a refusal closes for the next minutes. All but `Nothing` are for lack of capacity: another offering may do.
@@ -96,8 +96,8 @@ const fn row(sign: &'static str, reason: &'static str, closes: Closes, advice: &
 }
 
 impl Closes {
-    /// What a refusal closes, by its code; by its message only where words in it say more than the code.
-    pub(super) fn of(code: &str, message: &str) -> Self {
+    /// The extent of what a refusal closes, by its code; by its message only where words in it say more than the code.
+    pub(super) fn from_refusal(code: &str, message: &str) -> Self {
         let last = code.rsplit('.').next().unwrap_or_default();
         let fits = |row: &&Row| last == row.sign || (row.sign.contains(' ') && message.contains(row.sign));
         ROWS.iter().filter(|row| row.closes != Self::Nothing).find(fits).map_or(Self::Nothing, |row| row.closes)
@@ -141,9 +141,9 @@ mod tests {
     #[test]
     fn message_that_merely_names_a_code_closes_nothing() {
         let message = "Value (VcpuLimitExceeded) for parameter name is invalid: MaxFleetCountExceeded";
-        assert_eq!(Closes::of("InvalidParameterValue", message), Closes::Nothing);
-        assert_eq!(Closes::of("AuthFailure.ServiceLinkedRoleCreationNotPermitted", ""), Closes::Spot);
-        assert_eq!(Closes::of("AuthFailure", "not allowed"), Closes::Nothing);
+        assert_eq!(Closes::from_refusal("InvalidParameterValue", message), Closes::Nothing);
+        assert_eq!(Closes::from_refusal("AuthFailure.ServiceLinkedRoleCreationNotPermitted", ""), Closes::Spot);
+        assert_eq!(Closes::from_refusal("AuthFailure", "not allowed"), Closes::Nothing);
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub struct OfferingRefusal {
 
 impl OfferingRefusal {
     fn closes(&self) -> Closes {
-        Closes::of(&self.code, &self.message)
+        Closes::from_refusal(&self.code, &self.message)
     }
 
     /// There was no capacity or no quota: another offering, or a later moment, may have it.
