@@ -12,7 +12,7 @@
 //! | `cluster_watcher` | `NodeChanged`, `NodeGone` | `registrar`, `terminator` |
 //! | `cluster_watcher` | `PoolChanged`, `ClassChanged`, `CannotUse` | `node_class` |
 //! | `cluster_watcher` (room, places taken, leaving nodes), `catalogue` | `WorldChanged` | `packer` |
-//! | `cluster_watcher` | `ClusterChanged` | `disruptor`, `static_pools`, `buffers`, `overlays` |
+//! | `cluster_watcher` | `ClusterChanged` | `disruptor`, `static_pools`, `buffers`, `overlays`, `quotas` |
 //! | `cluster_watcher` | `NodeUnused` | `disruptor` |
 //! | `batcher` | `Batch` | `packer` |
 //! | `packer` | `PlanClaims` | `cluster_watcher` |
