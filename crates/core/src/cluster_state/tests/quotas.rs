@@ -8,7 +8,7 @@ use crate::instance_type::InstanceType;
 use crate::overlays::WrittenOverlay;
 use crate::ownership::token::LaunchPart;
 use crate::pack::{Options, Packing, solve};
-use crate::problem::Problem;
+use crate::problem::{Policy, Problem};
 use crate::quotas::{MOST_QUOTAS, Quota, WrittenQuota, judge_quota, with_plan};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -123,6 +123,39 @@ fn nodes_are_planned_elsewhere_once_a_zones_quota_is_used_up() {
     let (nodes, reason) = launched(&state);
     assert_eq!(nodes, 8, "all that may be in the other zone");
     assert!(reason.contains("CapacityQuota q of 0 nodes reached: 0 left"), "{reason}");
+}
+
+/// A quota of a zone closes it for pods whose node it has no room for, though a smaller node, or one that does not count, has.
+#[test]
+fn zone_is_closed_by_the_types_that_the_pods_need() {
+    for (selector, resources) in [
+        (is_in(ZONE, "a"), json!({"cpu": "3"})),
+        (json!({"matchLabels": {ZONE: "a", "karpenter.k8s.aws/instance-category": "r"}}), json!({"nodes": "0"})),
+    ] {
+        let mut state = waiting(0);
+        for pod in 0..3 {
+            state.apply_pod(&kube_pod(&format!("large{pod}"), "", "3500m")).unwrap();
+        }
+        set(&mut state, selector, resources);
+        for policy in [Policy::Cost, Policy::FewestNodes] {
+            let mut problem = Problem::clone(&state.snapshot().planning(&types()).problem);
+            problem.node_pools.iter_mut().for_each(|pool| pool.policy = policy);
+            let packing = solve(&problem, &Options::default());
+            assert_eq!(
+                (packing.claims.len(), packing.unscheduled.len()),
+                (3, 0),
+                "{policy:?} {:?}",
+                packing.unscheduled
+            );
+            assert!(packing.claims.iter().all(|claim| claim.cheapest_zone == "b"), "{policy:?}");
+            assert_held(&problem.quotas, &with_plan(&problem, &packing));
+        }
+        let mut pinned = serde_json::to_value(kube_pod("pinned", "", "3500m")).unwrap();
+        pinned["spec"]["nodeSelector"] = json!({ZONE: "a"});
+        state.apply_pod(&serde_json::from_value(pinned).unwrap()).unwrap();
+        let (nodes, reason) = launched(&state);
+        assert!(nodes == 3 && reason.contains("CapacityQuota q of "), "{nodes} {reason}");
+    }
 }
 
 #[test]
