@@ -400,6 +400,7 @@ fn of_very_many_quotas_the_first_are_held() {
     assert_eq!((problem.quotas.len(), packing.claims.len()), (MOST_QUOTAS, 2));
     let beyond = judge_quota(&state.snapshot().quotas.all()["q1999"], false, Resources::new());
     assert_eq!(beyond.message, "it is not held: only the first 100 quotas by name are");
+    assert_eq!(beyond.used, None, "nobody has looked");
     assert!(state.quotas_listed(|name| name == "q0000"));
     assert_eq!(launched(&state).0, 4);
 }
