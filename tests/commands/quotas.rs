@@ -72,6 +72,21 @@ fn plan_holds_quotas_and_shows_what_is_used_of_them() {
     }
 }
 
+/// A static pool's nodes count, too: two of five, so that pods get three more.
+#[test]
+fn plan_counts_nodes_of_static_pools_against_quotas() {
+    let all = manifests(&quota("all", "limits: {resources: {nodes: 5}}"));
+    let (pool, rest) = all.split_once("---\n").unwrap();
+    let fixed = pool.replace("name: base", "name: fixed").replacen("spec:\n", "spec:\n  replicas: 2\n", 1);
+    let file = write("plan-quotas/static.yaml", &format!("{pool}---\n{fixed}---\n{rest}"));
+    let gates = ["--feature-gates", "CapacityQuota=true,StaticCapacity=true"];
+    let output = dovetail(&[&["plan", "-f", &file, "--json"], gates.as_slice()].concat());
+    assert_eq!(output.status.code(), Some(1), "one pod is left over: {}", stderr(&output));
+    let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(answer["numNodeClaims"], 3, "{answer}");
+    assert_eq!(answer["capacityQuotas"][0]["used"]["nodes"], "5", "{answer}");
+}
+
 /// Gate closed: the same plan byte for byte as without quotas.
 #[test]
 fn plan_with_the_gate_closed_reads_no_quota() {

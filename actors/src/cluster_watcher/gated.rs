@@ -6,6 +6,11 @@ use dovetail_api::overlays::{API_VERSION, KIND, NodeOverlay};
 
 use crate::kube::served::OptionalKind;
 
+/// True if this is the resource of a kind behind a feature gate.
+pub(super) fn is_gated(resource: &str) -> bool {
+    [NodeOverlay::RESOURCE, CapacityQuota::RESOURCE].contains(&resource)
+}
+
 impl OptionalKind for NodeOverlay {
     type Older = Self;
 

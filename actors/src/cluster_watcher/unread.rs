@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource as _;
 
 use super::ClusterWatcher;
+use super::gated::is_gated;
 use crate::messages::{
     Came, CannotUse, ClaimChanged, ClusterWatcherState, NodeChanged, NotRead, Record, TellNotSynced, UnreadableObject,
     WatchFailed, WatchFailing, WatchRuns,
@@ -231,7 +232,8 @@ impl ClusterWatcher {
             if !self.env.outage.is_said() && !std::mem::replace(&mut one.reported, true) {
                 self.env.emit(LogEvent::WatchFailing { resource: kind, seconds: seconds.as_secs(), error });
             }
-            if self.leader.is_some() {
+            // Plans go on without news of a kind behind a gate, once it was known.
+            if self.leader.is_some() && (!is_gated(failed.kind) || self.not_known.contains(failed.kind)) {
                 self.tell_pods(failed.kind);
             }
         }

@@ -4,10 +4,13 @@
 //! ```text
 //! asked ──none of its versions──► NotServed, asked again every minute
 //!   └────served in a version──► Served ──► for each list: Seen or Unreadable …, Listed; then Seen, Unreadable, Gone
+//!   ▲                                        │ the watch fails, and the version is not served any more, as was answered twice
+//!   └────────────────────────────────────────┘ (of a kind in no version: Listed without objects, Runs)
 //! ```
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -16,6 +19,7 @@ use kube::core::ObjectMeta;
 use kube::{Client, Resource};
 use kube_runtime::watcher::Event;
 use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
 
 use crate::context::env::Env;
 use crate::kube::watch::{AfterWatchFailure, WatchNews, watch};
@@ -26,6 +30,8 @@ use crate::reading::{LenientApi, kinds_served};
 const LOOK_FOR_KIND: Duration = Duration::from_secs(60);
 /// The same while the API server does not say.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// Number of answers in a row that a version is not the one to watch, until the watch is given up.
+const ANSWERED_OTHERWISE: u32 = 2;
 /// Longest wait for its answer.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
@@ -51,7 +57,7 @@ pub trait OptionalKind: Watchable {
 #[derive(Message)]
 #[rtype(result = "()")]
 pub enum KindNews<K: 'static> {
-    /// The API server serves the kind in none of its versions. Told once.
+    /// The API server serves the kind in none of its versions. Told once, until it has been served.
     NotServed,
     /// The kind is watched in this version from now on.
     Served(&'static str),
@@ -84,11 +90,50 @@ where
     K: OptionalKind,
     A: Actor<Context = Context<A>> + Handler<KindNews<K>>,
 {
-    let version = served_version::<K>(&client, || env.post(&to, KindNews::NotServed)).await;
-    env.post(&to, KindNews::Served(version));
-    match K::VERSIONS.first() == Some(&version) {
-        true => watch_version::<K, K, A>(to, env, client).await,
-        false => watch_version::<K, K::Older, A>(to, env, client).await,
+    let mut was_served = false;
+    loop {
+        let not_served = || {
+            if was_served {
+                // Its CRD is gone, and its objects with it, whether or not the watch has told of each.
+                env.post(&to, KindNews::Listed(BTreeSet::new()));
+                env.post(&to, KindNews::Runs);
+            }
+            env.post(&to, KindNews::NotServed);
+        };
+        let version = served_version::<K>(&client, not_served).await;
+        was_served = true;
+        env.post(&to, KindNews::Served(version));
+        let failed = Arc::new(Notify::new());
+        let (to, env, here, fails) = (to.clone(), env.clone(), client.clone(), failed.clone());
+        let watching = async move {
+            match K::VERSIONS.first() == Some(&version) {
+                true => watch_version::<K, K, A>(to, env, here, fails).await,
+                false => watch_version::<K, K::Older, A>(to, env, here, fails).await,
+            }
+        };
+        tokio::select! {
+            () = watching => {}
+            () = no_longer_served(version, &failed, || newest::<K>(&client)) => {}
+        }
+    }
+}
+
+/// Waits until the API server says, after failures of the watch, that it does not serve this version as the newest.
+async fn no_longer_served<F>(version: &str, failed: &Notify, newest: impl Fn() -> F)
+where
+    F: Future<Output = Option<Option<&'static str>>>,
+{
+    let mut others = 0_u32;
+    // One that has just started may not know its CRDs yet: to forget the objects for that would be a plan without them.
+    while others < ANSWERED_OTHERWISE {
+        if others == 0 {
+            failed.notified().await;
+        }
+        others = match newest().await {
+            Some(other) if other != Some(version) => others + 1,
+            _ => 0,
+        };
+        tokio::time::sleep(ASK_AGAIN).await;
     }
 }
 
@@ -118,7 +163,7 @@ async fn newest<K: OptionalKind>(client: &Client) -> Option<Option<&'static str>
     Some(None)
 }
 
-async fn watch_version<K, V, A>(to: Addr<A>, env: Env, client: Client)
+async fn watch_version<K, V, A>(to: Addr<A>, env: Env, client: Client, failed: Arc<Notify>)
 where
     K: OptionalKind,
     V: Watchable + Into<K>,
@@ -126,6 +171,9 @@ where
 {
     let (posts, mut listing) = (env.clone(), None);
     let on = move |heard: WatchNews<V>| {
+        if matches!(heard, WatchNews::Failed(..)) {
+            failed.notify_one();
+        }
         if let Some(news) = news_of::<K, V>(heard, &mut listing) {
             posts.post(&to, news);
         }
@@ -196,5 +244,25 @@ mod tests {
             });
         }
         assert_eq!(told, ["seen a", "unread b", "a,b", "seen c", ""]);
+    }
+
+    /// A deleted CRD is noticed by two answers after a failure; a failure alone, or one odd answer, changes nothing.
+    #[tokio::test(start_paused = true)]
+    async fn watch_is_given_up_when_its_version_is_not_served() {
+        let none_is_there: Option<Option<&'static str>> = Some(None);
+        let end_by = |answers: Vec<Option<Option<&'static str>>>, fails: bool| async move {
+            let (failed, answers) = (Notify::new(), std::cell::RefCell::new(answers.into_iter()));
+            if fails {
+                failed.notify_one();
+            }
+            let newest = || std::future::ready(answers.borrow_mut().next().unwrap_or(Some(Some("v1"))));
+            let ended = no_longer_served("v1", &failed, newest);
+            tokio::time::timeout(Duration::from_secs(30), ended).await.is_ok()
+        };
+        assert!(end_by(vec![none_is_there, none_is_there], true).await);
+        assert!(end_by(vec![Some(Some("v2")), Some(Some("v2"))], true).await, "there is a newer one alone");
+        assert!(!end_by(vec![none_is_there, None], true).await, "it is away");
+        assert!(!end_by(vec![none_is_there, Some(Some("v1"))], true).await, "it was starting");
+        assert!(!end_by(vec![none_is_there, none_is_there], false).await, "the watch has not failed");
     }
 }

@@ -4,6 +4,7 @@
 //!
 //! At the mailbox's bound: what comes in only says that something has changed; there is one look at a time.
 
+mod said;
 mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,8 +50,10 @@ pub struct Quotas {
     links: QuotasLinks,
     looks: Looks,
     state: QuotasState,
-    /// Findings as they were reported last, by quota: their kind, and the message of one that is not held.
-    reported: BTreeMap<String, (status::Finding, String)>,
+    /// Findings as they were reported last.
+    reported: said::Reported,
+    /// Findings as they were written last.
+    written: said::Written,
     /// Quotas whose status is being written.
     writing: BTreeSet<String>,
     /// Quotas whose status cannot be written.
@@ -65,7 +68,8 @@ impl Quotas {
             links,
             looks: Looks::default(),
             state: QuotasState::default(),
-            reported: BTreeMap::new(),
+            reported: said::Reported::default(),
+            written: said::Written::default(),
             writing: BTreeSet::new(),
             brakes: Brakes::default(),
         }
@@ -126,9 +130,10 @@ impl Quotas {
         self.state.looks += 1;
         let all = snapshot.quotas.all();
         self.state.quotas.retain(|name, _| all.contains_key(name));
-        self.reported.retain(|name, _| all.contains_key(name));
+        self.reported.retain(|name| all.contains_key(name));
+        self.written.retain(|name| all.contains_key(name));
         let held: BTreeSet<&str> = snapshot.quotas.held().map(|quota| quota.name.as_str()).collect();
-        let mut left = MOST_WRITES;
+        let (mut left, mut beyond) = (MOST_WRITES, Vec::new());
         for (name, written) in all {
             let is_held = held.contains(name.as_str());
             // The use of one beyond those that are held would cost as much to find as to hold it.
@@ -138,11 +143,15 @@ impl Quotas {
             };
             let verdict = judge_quota(written, is_held, used);
             self.note(name, written, &verdict);
-            self.report_change(&written.object, &verdict);
+            match written.read.is_ok() && !is_held {
+                true => beyond.push(&*written.object),
+                false => self.report_change(&written.object, &verdict),
+            }
             if left > 0 && self.say(&written.object, &verdict, ctx) {
                 left -= 1;
             }
         }
+        self.report_beyond(&beyond);
         if left == 0 { RETRY_DELAY } else { POLL }
     }
 

@@ -1,33 +1,22 @@
 //! The status of a quota, with the event and the log line where it is not held, or exceeded.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::autoscaling::{CapacityQuota, CapacityQuotaAlpha, VERSIONS};
 use dovetail_core::lifecycle::patch;
-use dovetail_core::quotas::QuotaVerdict;
+use dovetail_core::quotas::{MOST_QUOTAS, QuotaVerdict};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::json;
 
 use super::Quotas;
+use super::said::{BEYOND, Finding, REPEAT_INTERVAL};
 use crate::context::looks::Looking;
 use crate::kube::calls::{CallError, Calls};
 use crate::messages::{Record, Wrote, reference};
 use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
-
-/// Minimum time between two events that a quota is not held or exceeded.
-const REPEAT_INTERVAL: Duration = Duration::from_secs(900);
-
-/// Kinds of findings on a quota.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Finding {
-    Held,
-    Exceeded,
-    NotHeld,
-}
 
 /// The quota with its status.
 fn judged(quota: &CapacityQuota, verdict: &QuotaVerdict, now: Timestamp) -> CapacityQuota {
@@ -61,15 +50,18 @@ impl Quotas {
         let wanted = judged(quota, verdict, self.env.wall());
         let (name, generation, now) = (quota.name_any(), quota.metadata.generation, self.env.now());
         let same = wanted.status == quota.status;
-        if same || self.brakes.hold(&name, generation, now) || !self.writing.insert(name.clone()) {
+        let held_back = self.brakes.hold(&name, generation, now) || self.written.holds(&name, verdict, generation, now);
+        if same || held_back || !self.writing.insert(name.clone()) {
             return false;
         }
+        let verdict = verdict.clone();
         let writing = write(self.links.calls.clone(), quota.clone(), wanted).into_actor(self);
         ctx.spawn(writing.map(move |written, actor, ctx| {
             actor.writing.remove(&name);
             match written {
                 Ok(quota) => {
                     actor.brakes.forget(&name);
+                    actor.written.note(&name, verdict, generation, actor.env.now());
                     actor.env.post(&actor.links.cluster, Wrote::Quota(Box::new(quota)));
                 }
                 // Somebody else has written meanwhile, or it is refused: it is judged anew at a later look.
@@ -85,34 +77,38 @@ impl Quotas {
 
     /// Reports a quota that is not held or exceeded, or that is held after all.
     pub(super) fn report_change(&mut self, quota: &CapacityQuota, verdict: &QuotaVerdict) {
-        let finding = match verdict {
-            QuotaVerdict { held: false, .. } => Finding::NotHeld,
-            QuotaVerdict { exceeded: true, .. } => Finding::Exceeded,
-            _ => Finding::Held,
-        };
-        let (name, why) = (quota.name_any(), verdict.message.clone());
-        // The amount by which a quota is exceeded changes with each node, and is in its status.
-        let said = if finding == Finding::NotHeld { why.clone() } else { String::new() };
-        let before = self.reported.insert(name.clone(), (finding, said.clone()));
+        self.report_as(&quota.name_any(), quota, Finding::from_verdict(verdict), verdict.message.clone());
+    }
+
+    /// Reports the quotas beyond those that are held: all by one line, and by one event at the first.
+    pub(super) fn report_beyond(&mut self, quotas: &[&CapacityQuota]) {
+        let Some(first) = quotas.first() else { return self.reported.forget(BEYOND) };
+        let why = format!("it is not held, nor is any after it by name: only the first {MOST_QUOTAS} quotas are");
+        self.report_as(BEYOND, first, Finding::NotHeld, why);
+    }
+
+    /// Says by an event and a line what is new under a key.
+    fn report_as(&mut self, key: &str, quota: &CapacityQuota, finding: Finding, why: String) {
+        let say = self.reported.note(key, finding, &why, self.env.now());
+        let quota_name = quota.name_any();
         let reason = match finding {
             Finding::Held => None,
             Finding::Exceeded => Some("QuotaExceeded"),
             Finding::NotHeld => Some("QuotaNotHeld"),
         };
-        if let Some(reason) = reason {
+        if let Some(reason) = reason.filter(|_| say.event) {
             let uid = quota.metadata.uid.as_deref().unwrap_or_default();
-            let object = reference(VERSIONS[0], "CapacityQuota", "", &name, uid);
+            let object = reference(VERSIONS[0], "CapacityQuota", "", &quota_name, uid);
             let event = Record::warning(object, reason, &*why);
             self.env.post(&self.links.recorder, event.quiet_for(REPEAT_INTERVAL));
         }
-        if before == Some((finding, said)) {
-            return;
+        if say.line {
+            let quota = quota_name;
+            self.env.emit(match finding {
+                Finding::Held => LogEvent::QuotaHeld { quota, why },
+                Finding::Exceeded => LogEvent::QuotaExceeded { quota, why },
+                Finding::NotHeld => LogEvent::QuotaNotHeld { quota, why },
+            });
         }
-        let quota = name;
-        self.env.emit(match finding {
-            Finding::Held => LogEvent::QuotaHeld { quota, why },
-            Finding::Exceeded => LogEvent::QuotaExceeded { quota, why },
-            Finding::NotHeld => LogEvent::QuotaNotHeld { quota, why },
-        });
     }
 }

@@ -1,5 +1,6 @@
 //! Nodes and claims joined by provider id: one entry a machine, whether it is there or on its way (core spec 0.4).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -98,6 +99,30 @@ impl NodeSource {
         match self {
             Self::Node(node) => node.labels.get(labels::NODE_POOL).map_or("", String::as_str),
             Self::Claim(entry) | Self::Both(_, entry) => &entry.facts.pool,
+        }
+    }
+
+    /// Labels: the claim's until it is registered, then the Node's.
+    pub(super) fn labels(&self) -> Cow<'_, BTreeMap<String, String>> {
+        match self {
+            Self::Both(node, entry) if !node.is_labelled(labels::REGISTERED) => Cow::Owned(claim_labels(entry)),
+            Self::Node(node) | Self::Both(node, _) => Cow::Borrowed(&node.labels),
+            Self::Claim(entry) => Cow::Owned(claim_labels(entry)),
+        }
+    }
+
+    /// Capacity of the machine, `nodes: 1` included.
+    pub(super) fn capacity(&self) -> Resources {
+        match self {
+            Self::Node(node) => counted(node.capacity.clone()),
+            Self::Claim(entry) => counted(promised(entry).0),
+            Self::Both(node, entry) => {
+                let mut capacity = node.capacity.clone();
+                if !(node.is_labelled(labels::REGISTERED) && node.is_labelled(labels::INITIALIZED)) {
+                    fill(&mut capacity, &promised(entry).0);
+                }
+                counted(capacity)
+            }
         }
     }
 }

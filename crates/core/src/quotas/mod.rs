@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use book::{MOST_QUOTAS, QuotaBook, WrittenQuota};
 pub use planned::with_plan;
-pub use selector::{QuotaSelector, comes_with_a_node};
+pub use selector::{QuotaSelector, comes_with_a_node, is_ruled_out};
 pub use verdict::{QuotaVerdict, judge_quota};
 
 use crate::requirements::{NodeSelectorRequirement, Operator, Requirements};

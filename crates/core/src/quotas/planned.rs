@@ -18,7 +18,9 @@ pub fn with_plan(problem: &Problem, packing: &Packing) -> Vec<Quota> {
             }
             let mut most = Resources::new();
             let types = claim.options.iter().filter_map(|option| problem.instance_types.get(option.instance_type));
-            let counted = types.filter(|one| selector.may_count_type(&one.name));
+            let counted = types.filter(|one| {
+                selector.may_count_type(&one.name) && selector.may_be_bought(&own, one, |offering| offering.available)
+            });
             counted.for_each(|one| most.max(&quota.taken(&one.capacity)));
             usage.add(&most);
         }

@@ -23,7 +23,7 @@ pub struct QuotaVerdict {
     pub exceeded: bool,
     /// Message of the condition Reconciled.
     pub message: String,
-    /// Capacity of the Nodes that count, of the resources that the quota names; `None` where it cannot be read.
+    /// Capacity of the Nodes that count, of the resources that the quota names; `None` where it is not held.
     pub used: Option<Resources>,
 }
 
@@ -31,9 +31,9 @@ pub struct QuotaVerdict {
 #[must_use]
 pub fn judge_quota(quota: &WrittenQuota, is_held: bool, used: Resources) -> QuotaVerdict {
     let limits = match &quota.read {
-        Err(why) => return QuotaVerdict::not_held(why, None),
+        Err(why) => return QuotaVerdict::not_held(why),
         Ok(_) if !is_held => {
-            return QuotaVerdict::not_held(&format!("only the first {MOST_QUOTAS} quotas by name are"), Some(used));
+            return QuotaVerdict::not_held(&format!("only the first {MOST_QUOTAS} quotas by name are"));
         }
         Ok(read) => &read.limits,
     };
@@ -52,8 +52,8 @@ pub fn judge_quota(quota: &WrittenQuota, is_held: bool, used: Resources) -> Quot
 }
 
 impl QuotaVerdict {
-    fn not_held(why: &str, used: Option<Resources>) -> Self {
-        Self { held: false, exceeded: false, message: format!("it is not held: {why}"), used }
+    fn not_held(why: &str) -> Self {
+        Self { held: false, exceeded: false, message: format!("it is not held: {why}"), used: None }
     }
 
     /// Writes it into the status of a quota of this generation.

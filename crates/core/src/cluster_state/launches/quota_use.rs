@@ -1,6 +1,8 @@
 //! Capacity that counts against quotas (docs/decisions/081): of Nodes by their labels, and of claims on their way by those that
 //! they may get.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dovetail_api::names::labels::REGISTERED;
@@ -9,11 +11,12 @@ use rustc_hash::FxHashMap;
 
 use super::pool_cost;
 use super::room::age;
-use crate::cluster_state::{ClusterState, JoinedNode, NodeSource, Snapshot};
+use crate::cluster_state::{ClaimEntry, ClusterState, JoinedNode, NodeSource, Snapshot};
 use crate::instance_type::InstanceType;
 use crate::labels::INSTANCE_TYPE;
 use crate::lifecycle::claim::from_quantities;
-use crate::quotas::{Quota, QuotaSelector, WrittenQuota};
+use crate::lifecycle::protocol::Claimed;
+use crate::quotas::{Quota, QuotaSelector, WrittenQuota, is_ruled_out};
 use crate::requirements::Requirements;
 use crate::resources::Resources;
 
@@ -48,15 +51,17 @@ impl ClusterState {
 
 impl Snapshot {
     /// The quotas that are held, each with what counts against it.
-    pub(in crate::cluster_state) fn quotas_used(
+    pub(in crate::cluster_state) fn quotas_used<'a>(
         &self,
-        joined: &[JoinedNode],
+        joined: &'a [JoinedNode],
         types: &[Arc<InstanceType>],
     ) -> Vec<Quota> {
         if self.quotas.is_empty() {
             return vec![];
         }
-        let (machines, by_name) = (joined.iter().map(Machine::new).collect::<Vec<_>>(), ByName::new(types));
+        let machine =
+            |node: &'a JoinedNode| Machine::new(&node.source, Cow::Borrowed(&node.labels), node.capacity.clone());
+        let (machines, by_name) = (joined.iter().map(machine).collect::<Vec<_>>(), ByName::new(types));
         let with_usage = |quota: &Quota| {
             let selector = QuotaSelector::new(quota, types);
             Quota { usage: usage(quota, &selector, &machines, &by_name), ..quota.clone() }
@@ -75,8 +80,9 @@ impl Snapshot {
     }
 
     /// The `candidates` that a claim may still get under the quotas, beside all that is there, and the most that claims made
-    /// before it may get. Packing has held it to the quotas of its time, others may have planned beside it or a quota may be
-    /// lower since. `types` are all types of the claim's class.
+    /// before it, or whose launch has begun before its own, may get. Packing has held it to the quotas of its time, others may
+    /// have planned beside it or a quota may be lower since. A candidate for which there is no room loses the offerings by
+    /// which it would count, and goes when no other is left. `types` are all types of the claim's class.
     #[must_use]
     pub fn within_quotas(
         &self,
@@ -87,24 +93,35 @@ impl Snapshot {
         if self.quotas.is_empty() {
             return candidates;
         }
-        let counts = |source: &NodeSource| match source {
-            NodeSource::Claim(entry) if entry.provider_id().is_empty() => {
-                !entry.is_planned() && age(&entry.claim) < age(claim)
-            }
-            NodeSource::Claim(entry) => entry.claim.metadata.name != claim.metadata.name,
-            NodeSource::Node(_) | NodeSource::Both(..) => true,
-        };
-        let others: Vec<JoinedNode> =
-            self.machines().iter().filter(|source| counts(source)).map(|source| self.join(source)).collect();
-        let (machines, by_name) = (others.iter().map(Machine::new).collect::<Vec<_>>(), ByName::new(types));
         let own = pool_cost::requirements_with_labels(claim);
-        let mut left = candidates;
-        for quota in self.quotas.held() {
-            // Packing has counted claims of other classes: here their types may be unknown.
-            let selector = QuotaSelector::new(quota, types).of_known_types();
-            if !selector.may_count(&own) {
-                continue;
+        // Packing has counted claims of other classes: here their types may be unknown.
+        let read = |quota| (quota, QuotaSelector::new(quota, types).of_known_types());
+        let may_count = |(_, selector): &(&Quota, QuotaSelector<'_>)| selector.may_count(&own);
+        let concerned = self.quotas.held().filter(|quota| !is_ruled_out(quota, &own));
+        let concerned: Vec<(&Quota, QuotaSelector<'_>)> = concerned.map(read).filter(may_count).collect();
+        if concerned.is_empty() {
+            return candidates;
+        }
+        let goes_first = |entry: &ClaimEntry| {
+            // The older by name of two made in one second may come later, when the other has asked EC2.
+            let begun = |claim: &NodeClaim| Claimed::from_claim(claim).token.is_some();
+            !entry.is_planned() && (age(&entry.claim) < age(claim) || (begun(&entry.claim) && !begun(claim)))
+        };
+        let counts = |source: &NodeSource| match source {
+            NodeSource::Claim(entry) if entry.claim.metadata.name == claim.metadata.name => false,
+            NodeSource::Claim(entry) if entry.provider_id().is_empty() => goes_first(entry),
+            NodeSource::Claim(_) => true,
+            // Most are registered, and have the labels that decide.
+            NodeSource::Node(node) => concerned.iter().any(|(_, selector)| selector.counts(&node.labels)),
+            NodeSource::Both(node, _) => {
+                !node.is_labelled(REGISTERED) || concerned.iter().any(|(_, selector)| selector.counts(&node.labels))
             }
+        };
+        let others: Vec<NodeSource> = self.machines().into_iter().filter(counts).collect();
+        let machines = others.iter().map(|source| Machine::new(source, source.labels(), source.capacity()));
+        let (machines, by_name) = (machines.collect::<Vec<_>>(), ByName::new(types));
+        let mut left = candidates;
+        for (quota, selector) in concerned {
             let used = usage(quota, &selector, &machines, &by_name);
             let fits = |one: &InstanceType| {
                 let taken = quota.taken(&one.capacity);
@@ -112,7 +129,11 @@ impl Snapshot {
                     amount == 0 || used.get(name).saturating_add(amount) <= quota.limits.get(name)
                 })
             };
-            left.retain(|one| !selector.may_count_type(&one.name) || fits(one));
+            let within = |one: Arc<InstanceType>| match selector.may_count_type(&one.name) && !fits(&one) {
+                true => selector.without_counted(&own, one),
+                false => Some(one),
+            };
+            left = left.into_iter().filter_map(within).collect();
         }
         left
     }
@@ -134,7 +155,8 @@ impl<'t> ByName<'t> {
 
 /// A machine with what its labels may become.
 struct Machine<'j> {
-    node: &'j JoinedNode,
+    source: &'j NodeSource,
+    labels: Cow<'j, BTreeMap<String, String>>,
     /// Its requirements and labels, if it is not registered: its labels are not all there.
     own: Option<Requirements>,
     /// The names of its types, of one that is not launched and names some.
@@ -144,14 +166,13 @@ struct Machine<'j> {
 }
 
 impl<'j> Machine<'j> {
-    fn new(node: &'j JoinedNode) -> Self {
-        let (claim, node_is_there) = match &node.source {
+    fn new(source: &'j NodeSource, labels: Cow<'j, BTreeMap<String, String>>, mut capacity: Resources) -> Self {
+        let (claim, node_is_there) = match source {
             NodeSource::Node(_) => (None, true),
             NodeSource::Both(_, entry) => (Some(entry), true),
             NodeSource::Claim(entry) => (Some(entry), false),
         };
-        let is_registered = node_is_there && (claim.is_none() || node.labels.contains_key(REGISTERED));
-        let mut capacity = node.capacity.clone();
+        let is_registered = node_is_there && (claim.is_none() || labels.contains_key(REGISTERED));
         let mut own = None;
         let mut named = None;
         if let Some(entry) = claim {
@@ -159,17 +180,17 @@ impl<'j> Machine<'j> {
             capacity.max(&status.map(|status| from_quantities(&status.capacity)).unwrap_or_default());
             if !is_registered {
                 let mut wanted = pool_cost::requirements(&entry.claim);
-                wanted.intersect(&Requirements::from_labels(&node.labels));
+                wanted.intersect(&Requirements::from_labels(&labels));
                 let types = wanted.get(INSTANCE_TYPE).filter(|types| !types.is_complement());
                 named = types.map(|types| types.values().map(str::to_owned).collect());
                 own = Some(wanted);
             }
         }
-        Self { node, own, named, capacity }
+        Self { source, labels, own, named, capacity }
     }
 
     fn is_launched(&self) -> bool {
-        match &self.node.source {
+        match self.source {
             NodeSource::Claim(entry) => !entry.provider_id().is_empty(),
             NodeSource::Node(_) | NodeSource::Both(..) => true,
         }
@@ -187,13 +208,18 @@ fn usage(quota: &Quota, selector: &QuotaSelector<'_>, machines: &[Machine<'_>], 
 fn taken(quota: &Quota, selector: &QuotaSelector<'_>, machine: &Machine<'_>, types: &ByName<'_>) -> Resources {
     let nothing = Resources::new();
     let Some(own) = &machine.own else {
-        return if selector.counts(&machine.node.labels) { quota.taken(&machine.capacity) } else { nothing };
+        return if selector.counts(&machine.labels) { quota.taken(&machine.capacity) } else { nothing };
     };
     if !selector.may_count(own) {
         return nothing;
     }
     let Some(named) = &machine.named else { return quota.taken(&machine.capacity) };
-    let mut counted = named.iter().filter(|name| selector.may_count_type(name)).peekable();
+    let may_be_bought = |name: &str| match types.at.get(name) {
+        // An offering that is sold out now may be there again at its launch.
+        Some(at) => at.iter().any(|at| selector.may_be_bought(own, &types.types[*at], |_| true)),
+        None => true,
+    };
+    let mut counted = named.iter().filter(|name| selector.may_count_type(name) && may_be_bought(name)).peekable();
     if counted.peek().is_none() {
         return nothing;
     }

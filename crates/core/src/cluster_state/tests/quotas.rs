@@ -4,12 +4,15 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::instance_type::InstanceType;
 use crate::overlays::WrittenOverlay;
+use crate::ownership::token::LaunchPart;
 use crate::pack::{Options, Packing, solve};
-use crate::problem::Problem;
+use crate::problem::{Policy, Problem};
 use crate::quotas::{MOST_QUOTAS, Quota, WrittenQuota, judge_quota, with_plan};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
+const ZONE_ID: &str = "topology.k8s.aws/zone-id";
 
 fn written(name: &str, selector: &Value, resources: &Value) -> WrittenQuota {
     let object = json!({"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityQuota",
@@ -122,6 +125,39 @@ fn nodes_are_planned_elsewhere_once_a_zones_quota_is_used_up() {
     assert!(reason.contains("CapacityQuota q of 0 nodes reached: 0 left"), "{reason}");
 }
 
+/// A quota of a zone closes it for pods whose node it has no room for, though a smaller node, or one that does not count, has.
+#[test]
+fn zone_is_closed_by_the_types_that_the_pods_need() {
+    for (selector, resources) in [
+        (is_in(ZONE, "a"), json!({"cpu": "3"})),
+        (json!({"matchLabels": {ZONE: "a", "karpenter.k8s.aws/instance-category": "r"}}), json!({"nodes": "0"})),
+    ] {
+        let mut state = waiting(0);
+        for pod in 0..3 {
+            state.apply_pod(&kube_pod(&format!("large{pod}"), "", "3500m")).unwrap();
+        }
+        set(&mut state, selector, resources);
+        for policy in [Policy::Cost, Policy::FewestNodes] {
+            let mut problem = Problem::clone(&state.snapshot().planning(&types()).problem);
+            problem.node_pools.iter_mut().for_each(|pool| pool.policy = policy);
+            let packing = solve(&problem, &Options::default());
+            assert_eq!(
+                (packing.claims.len(), packing.unscheduled.len()),
+                (3, 0),
+                "{policy:?} {:?}",
+                packing.unscheduled
+            );
+            assert!(packing.claims.iter().all(|claim| claim.cheapest_zone == "b"), "{policy:?}");
+            assert_held(&problem.quotas, &with_plan(&problem, &packing));
+        }
+        let mut pinned = serde_json::to_value(kube_pod("pinned", "", "3500m")).unwrap();
+        pinned["spec"]["nodeSelector"] = json!({ZONE: "a"});
+        state.apply_pod(&serde_json::from_value(pinned).unwrap()).unwrap();
+        let (nodes, reason) = launched(&state);
+        assert!(nodes == 3 && reason.contains("CapacityQuota q of "), "{nodes} {reason}");
+    }
+}
+
 #[test]
 fn nodes_and_claims_on_their_way_count_against_quotas() {
     let mut state = waiting(8);
@@ -224,6 +260,111 @@ fn launch_looks_at_quotas_again_and_the_oldest_claim_goes_on() {
     assert_eq!(left(&state, &third).len(), 2);
 }
 
+/// Types of two CPUs and of four in zones `a` and `b`, on demand and as spot, as the cloud describes them: each offering has the
+/// id of its zone, and a type the ids of all zones.
+fn with_zone_ids(offered: impl Fn(&str, &str) -> bool) -> Vec<Arc<InstanceType>> {
+    let one = |name: &str, cpus: u32| {
+        let ways = [("a", "spot"), ("a", "on-demand"), ("b", "spot"), ("b", "on-demand")].into_iter();
+        let offering = |(zone, capacity_type): (&str, &str)| {
+            let id = json!([{"key": ZONE_ID, "operator": "In", "values": [format!("id-{zone}")]}]);
+            json!({"zone": zone, "capacityType": capacity_type, "price": 0.1, "available": offered(zone, capacity_type),
+                "requirements": id})
+        };
+        let value = json!({"name": name, "capacity": {"cpu": cpus.to_string(), "memory": "16Gi", "pods": "29"},
+            "requirements": [
+                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [name]},
+                {"key": ZONE_ID, "operator": "In", "values": ["id-a", "id-b"]}],
+            "offerings": ways.map(offering).collect::<Vec<_>>()});
+        Arc::new(serde_json::from_value(value).unwrap())
+    };
+    vec![one("m5.large", 2), one("r5.xlarge", 4)]
+}
+
+/// A claim of both types, with more requirements.
+fn claim_with(name: &str, second: i64, more: &Value) -> NodeClaim {
+    let mut claim = kube_claim(name, Some(name), "1");
+    claim.spec.requirements.retain(|one| one.key != ZONE);
+    let named =
+        json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "r5.xlarge"]}]);
+    for one in [&named, more] {
+        claim.spec.requirements.extend(serde_json::from_value::<Vec<_>>(one.clone()).unwrap());
+    }
+    let at = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::from_second(second).unwrap());
+    claim.metadata.creation_timestamp = Some(at);
+    claim
+}
+
+/// The ways in which a claim may still be bought, by type: `zone/capacity type`, those that are available.
+fn ways(state: &ClusterState, claim: &NodeClaim, types: &[Arc<InstanceType>]) -> BTreeMap<String, Vec<String>> {
+    let left = state.snapshot().within_quotas(claim, types.to_vec(), types);
+    let of = |one: &Arc<InstanceType>| {
+        let there = one.offerings.iter().filter(|one| one.available);
+        (one.name.clone(), there.map(|one| format!("{}/{}", one.zone, one.capacity_type)).collect())
+    };
+    left.iter().map(of).collect()
+}
+
+#[test]
+fn launch_leaves_out_the_ways_of_buying_that_count() {
+    let mut state = ClusterState::new();
+    state.apply_pool(pool("default", true));
+    let (all, none) = (with_zone_ids(|_, _| true), json!([]));
+    let in_b = json!([{"key": ZONE, "operator": "In", "values": ["b"]}]);
+    let both = |ways: &[&str]| {
+        let ways: Vec<String> = ways.iter().map(|way| (*way).to_owned()).collect();
+        BTreeMap::from([("m5.large".to_owned(), ways.clone()), ("r5.xlarge".to_owned(), ways)])
+    };
+    for selector in [is_in(ZONE_ID, "id-a"), is_in(ZONE, "a")] {
+        set(&mut state, selector, json!({"nodes": "0"}));
+        assert_eq!(ways(&state, &claim_with("n", 1, &none), &all), both(&["b/spot", "b/on-demand"]));
+        let pinned = ways(&state, &claim_with("n", 1, &in_b), &all);
+        assert!(pinned.values().all(|ways| ways.contains(&"b/spot".to_owned())), "it is not of that zone: {pinned:?}");
+        let sold_out = with_zone_ids(|zone, _| zone != "a");
+        assert_eq!(ways(&state, &claim_with("n", 1, &none), &sold_out), both(&["b/spot", "b/on-demand"]));
+    }
+    let of_spot = json!({"matchLabels": {ZONE: "a", "karpenter.sh/capacity-type": "spot"}});
+    set(&mut state, of_spot, json!({"cpu": "3"}));
+    let some = BTreeMap::from([
+        ("m5.large".to_owned(), vec!["a/spot".to_owned(), "a/on-demand".into(), "b/spot".into(), "b/on-demand".into()]),
+        ("r5.xlarge".to_owned(), vec!["a/on-demand".to_owned(), "b/spot".into(), "b/on-demand".into()]),
+    ]);
+    assert_eq!(ways(&state, &claim_with("n", 1, &none), &all), some, "the larger one is too large for one way only");
+    set(&mut state, is_in(ZONE_ID, "id-a"), json!({"nodes": "0"}));
+    let in_a = json!([{"key": ZONE, "operator": "In", "values": ["a"]}]);
+    assert!(ways(&state, &claim_with("n", 1, &in_a), &all).is_empty(), "it can be of no other");
+    // An older claim counts where one of its offerings does.
+    set(&mut state, is_in(ZONE_ID, "id-a"), json!({"nodes": "1"}));
+    state.apply_claim(Arc::new(claim_with("older", 1, &in_b)));
+    assert_eq!(ways(&state, &claim_with("n", 2, &in_a), &all).len(), 2, "the older one goes to the other zone");
+    state.apply_claim(Arc::new(claim_with("other", 1, &in_a)));
+    assert!(ways(&state, &claim_with("n", 2, &in_a), &all).is_empty());
+}
+
+/// Creation has whole seconds: the one that comes later may be the older by name, when the other's launch has begun.
+#[test]
+fn claim_whose_launch_has_begun_goes_before_an_older_one() {
+    let mut state = ClusterState::new();
+    state.apply_pool(pool("default", true));
+    set(&mut state, json!({}), json!({"nodes": "1"}));
+    let (types, none) = (with_zone_ids(|_, _| true), json!([]));
+    let (first, mut second) = (claim_with("a", 1, &none), claim_with("b", 1, &none));
+    for one in [&first, &second] {
+        state.apply_claim(Arc::new(one.clone()));
+    }
+    assert_eq!((ways(&state, &first, &types).len(), ways(&state, &second, &types).len()), (2, 0));
+    crate::lifecycle::protocol::put_part(&mut second, &LaunchPart::alone("b", 0), 1);
+    second.metadata.resource_version = Some("2".into());
+    state.apply_claim(Arc::new(second.clone()));
+    assert_eq!(ways(&state, &first, &types).len(), 0, "EC2 may have been asked for the other");
+    let mut begun = first.clone();
+    crate::lifecycle::protocol::put_part(&mut begun, &LaunchPart::alone("a", 0), 1);
+    assert_eq!(
+        (ways(&state, &begun, &types).len(), ways(&state, &second, &types).len()),
+        (2, 0),
+        "of two begun the older"
+    );
+}
+
 #[test]
 fn quota_that_makes_no_sense_is_named_and_not_held() {
     let of = |selector: Value, resources: Value| written("bad", &selector, &resources).read.unwrap_err();
@@ -259,6 +400,7 @@ fn of_very_many_quotas_the_first_are_held() {
     assert_eq!((problem.quotas.len(), packing.claims.len()), (MOST_QUOTAS, 2));
     let beyond = judge_quota(&state.snapshot().quotas.all()["q1999"], false, Resources::new());
     assert_eq!(beyond.message, "it is not held: only the first 100 quotas by name are");
+    assert_eq!(beyond.used, None, "nobody has looked");
     assert!(state.quotas_listed(|name| name == "q0000"));
     assert_eq!(launched(&state).0, 4);
 }

@@ -198,7 +198,7 @@ fn why_not(
     }
     let before = trial.types.clone();
     let mut allowed = before.clone();
-    let bits = limits[pool].open_of(offering_bits);
+    let bits = limits[pool].open_of(context, &before, offering_bits);
     limits[pool].retain_within(context.problem, &mut allowed, bits);
     let rule = match limits[pool].binding(context.problem, &before, bits) {
         Binding::Dollars => Rule::MaxCost,

@@ -135,10 +135,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
     fn begin(&self, pool: PoolId, mut types: Bits, open: Mask) -> Option<TrialNode> {
         let context = self.context;
         let bits = context.pools[pool].offering_bits & open;
-        let left = bits & !self.limits[pool].closed();
-        if left != bits {
-            types.and(&context.bought(left).types);
-        }
+        let left = self.limits[pool].close(context, &mut types, bits);
         self.limits[pool].retain_within(context.problem, &mut types, left);
         let planned = PlannedNode::new(context, pool, types.clone()).narrowed(types, left);
         (!planned.types.is_empty()).then_some(TrialNode { planned, open, placed: vec![], pods: vec![] })
@@ -380,7 +377,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         node.daemon_requests = self.daemons_of(pool, InstanceTypeId::from(claim.cheapest_type()?), &node);
         // At its cheapest, as this trial assumes; a plan for launching counts the largest.
         let cheapest = NodeOptions { types: types_of(claim).take(1), bits: bits_of(self.context, claim) };
-        self.limits.take_node(pool, self.context.problem, cheapest);
+        self.limits.take_node(pool, self.context, cheapest);
         let free = Free::from_node(self.context, NodeId::from(self.nodes.len()), Cow::Owned(node));
         self.heads.push(super::head(&free.room));
         let at = self.nodes.push(member(&self.domains, free));

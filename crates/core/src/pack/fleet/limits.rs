@@ -35,7 +35,7 @@ fn allow_all_shared(fleet: &Fleet<'_, '_>, claims: &[PlannedClaim]) -> bool {
         let Some(pool) = fleet.pool_at(claim.pool) else { return false };
         let node = NodeOptions { types: types_of(claim), bits: bits_of(fleet.context, claim) };
         let allowed = node.types.clone().all(|one| limits[pool].allow_type(problem, one, node.bits));
-        limits.take_node(pool, problem, node);
+        limits.take_node(pool, fleet.context, node);
         allowed
     })
 }

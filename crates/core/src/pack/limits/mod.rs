@@ -29,8 +29,6 @@ pub(crate) struct NodeOptions<I> {
 #[derive(Debug)]
 struct OfTypes {
     amounts: Vec<i64>,
-    /// The smallest amount of any type of the pool.
-    least: i64,
     /// Offering bits by which a node takes of it; all unless a quota speaks of zones or the like.
     bits: Mask,
 }
@@ -110,11 +108,7 @@ impl LimitsLeft {
 
     /// Removes from a planned node the ways of buying, and the types, that are too much for what is left.
     pub fn narrow(&self, context: &Context<'_>, planned: &mut PlannedNode) {
-        let closed = planned.offering_bits & self.closed();
-        if closed != 0 {
-            planned.offering_bits &= !closed;
-            planned.types.and(&context.bought(planned.offering_bits).types);
-        }
+        planned.offering_bits = self.close(context, &mut planned.types, planned.offering_bits);
         self.retain_within(context.problem, &mut planned.types, planned.offering_bits);
     }
 

@@ -6,11 +6,17 @@ use std::collections::BTreeMap;
 use super::{LimitsLeft, NodeOptions, OfTypes};
 use crate::pack::model::bits::Bits;
 use crate::pack::model::columns::Columns;
+use crate::pack::model::context::Context;
 use crate::pack::model::ids::{IndexVec, InstanceTypeId, PoolId};
+use crate::pack::model::item::Item;
 use crate::pack::model::offers::{Mask, Offers};
+use crate::pack::place::planned_node::PlannedNode;
 use crate::problem::Problem;
 use crate::quotas::{Quota, comes_with_a_node};
 use crate::requirements::Requirements;
+
+/// Number of quotas' resources that are looked at in one step of work.
+const QUOTAS_A_STEP: usize = 8;
 
 /// Beginning of the names of quotas' resources among a pool's limits; no resource of a node begins so.
 const QUOTA: &str = "capacityquota/";
@@ -44,8 +50,7 @@ impl PoolTypes<'_> {
     pub(super) fn amounts(self, problem: &Problem, amount: impl Fn(usize) -> i64, bits: Mask) -> OfTypes {
         let mut amounts = vec![0; problem.instance_types.len()];
         self.types.iter().for_each(|at| amounts[at.index()] = amount(at.index()));
-        let least = self.types.iter().map(|at| amounts[at.index()]).min().unwrap_or(0);
-        OfTypes { amounts, least, bits }
+        OfTypes { amounts, bits }
     }
 
     /// The types of which nodes may count against a quota, and the offering bits by which they do; `None` if no node does.
@@ -75,7 +80,7 @@ pub(in crate::pack) trait PoolLimits {
     fn take_node(
         &mut self,
         pool: PoolId,
-        problem: &Problem,
+        context: &Context<'_>,
         node: NodeOptions<impl Iterator<Item = InstanceTypeId> + Clone>,
     );
 
@@ -83,7 +88,7 @@ pub(in crate::pack) trait PoolLimits {
     fn return_node(
         &mut self,
         pool: PoolId,
-        problem: &Problem,
+        context: &Context<'_>,
         node: NodeOptions<impl Iterator<Item = InstanceTypeId> + Clone>,
     );
 }
@@ -92,31 +97,38 @@ impl PoolLimits for IndexVec<PoolId, LimitsLeft> {
     fn take_node(
         &mut self,
         pool: PoolId,
-        problem: &Problem,
+        context: &Context<'_>,
         node: NodeOptions<impl Iterator<Item = InstanceTypeId> + Clone>,
     ) {
-        let changes = self[pool].of_quotas(problem, &node, -1);
-        change_shared(self, pool, &changes);
-        self[pool].subtract(problem, node);
+        let changes = self[pool].of_quotas(context.problem, &node, -1);
+        change_shared(self, pool, context, &changes);
+        self[pool].subtract(context.problem, node);
     }
 
     fn return_node(
         &mut self,
         pool: PoolId,
-        problem: &Problem,
+        context: &Context<'_>,
         node: NodeOptions<impl Iterator<Item = InstanceTypeId> + Clone>,
     ) {
-        let changes = self[pool].of_quotas(problem, &node, 1);
-        change_shared(self, pool, &changes);
-        self[pool].give_back(problem, node);
+        let changes = self[pool].of_quotas(context.problem, &node, 1);
+        change_shared(self, pool, context, &changes);
+        self[pool].give_back(context.problem, node);
     }
 }
 
 /// Changes quotas' resources of all pools but one.
-fn change_shared(limits: &mut IndexVec<PoolId, LimitsLeft>, pool: PoolId, changes: &[(String, i64)]) {
+fn change_shared(
+    limits: &mut IndexVec<PoolId, LimitsLeft>,
+    pool: PoolId,
+    context: &Context<'_>,
+    changes: &[(String, i64)],
+) {
     if changes.is_empty() {
         return;
     }
+    // The node is planned whether or not there is work left.
+    context.work(limits.len() * changes.len() / QUOTAS_A_STEP);
     for other in limits.ids().filter(|other| *other != pool) {
         for (name, by) in changes {
             if let Some(left) = limits[other].left.find(name) {
@@ -152,16 +164,63 @@ impl LimitsLeft {
         }
     }
 
-    /// Offering bits by which no type of the pool is within the quotas that speak of them.
-    pub fn closed(&self) -> Mask {
-        let reached = |(name, own): &(&String, &OfTypes)| own.bits != !0 && own.least > self.left.get(name).max(0);
-        self.by_type.iter().filter(reached).fold(0, |closed, (_, own)| closed | own.bits)
+    /// Those quotas' resources of which something is taken by some of these offering bits alone, as far as they are near.
+    fn of_ways(&self, bits: Mask) -> impl Iterator<Item = (&OfTypes, i64)> {
+        let near = self.by_type.iter().filter(move |(_, own)| own.bits != !0 && own.bits & bits != 0);
+        let near = near.map(|(name, own)| (own, self.left.get(name).max(0), self.largest.get(name)));
+        near.filter(|(_, left, largest)| largest > left).map(|(own, left, _)| (own, left))
     }
 
-    /// Those of the offering bits that no quota closes; all of them if it closes all.
-    pub fn open_of(&self, bits: Mask) -> Mask {
-        let open = bits & !self.closed();
+    /// Those of the offering bits by which none of the types is within the quotas that speak of them.
+    pub fn closed(&self, types: &Bits, bits: Mask) -> Mask {
+        let least = |own: &OfTypes| types.iter().map(|at| own.amounts[at.index()]).min().unwrap_or(0);
+        let reached = self.of_ways(bits).filter(|(own, left)| least(own) > *left);
+        bits & reached.fold(0, |closed, (own, _)| closed | own.bits)
+    }
+
+    /// Closes offering bits for these types, and removes those that can be bought by no other; answers the rest of the bits.
+    pub fn close(&self, context: &Context<'_>, types: &mut Bits, bits: Mask) -> Mask {
+        let mut open = bits;
+        loop {
+            // Without the types that only one zone has, another may be closed too.
+            let closed = self.closed(types, open);
+            if closed == 0 {
+                return open;
+            }
+            open &= !closed;
+            types.and(&context.bought(open).types);
+        }
+    }
+
+    /// Those of the offering bits that no quota closes for these types; all of them if it closes all.
+    pub fn open_of(&self, context: &Context<'_>, types: &Bits, bits: Mask) -> Mask {
+        let open = self.close(context, &mut types.clone(), bits);
         if open == 0 { bits } else { open }
+    }
+
+    /// As [`LimitsLeft::narrow`], for a node without pods that gets one of an item: what is closed for its types is closed.
+    pub fn narrow_for(&self, context: &Context<'_>, item: &Item<'_>, planned: &mut PlannedNode) {
+        if self.by_type.values().any(|own| own.bits != !0) {
+            planned.offering_bits &= item.offering_bits;
+            planned.types.and(&context.bought(planned.offering_bits).types);
+        }
+        self.narrow(context, planned);
+    }
+
+    /// Removes the types of which a node is too large for what is left, in whichever of the offering bits it is bought.
+    pub fn retain_anywhere(&self, context: &Context<'_>, types: &mut Bits, bits: Mask) {
+        if self.are_far() {
+            return;
+        }
+        for at in types.clone().iter() {
+            let reached = self.of_ways(bits).filter(|(own, left)| own.amounts[at.index()] > *left);
+            let closed = reached.fold(0, |closed, (own, _)| closed | own.bits);
+            let open = bits & !closed;
+            let is_sold = closed == 0 || context.offers.available(at) & open != 0;
+            if !is_sold || !self.allow_type(context.problem, at, open) {
+                types.remove(at);
+            }
+        }
     }
 
     /// Changes of quotas' resources by a planned node.
@@ -173,6 +232,11 @@ impl LimitsLeft {
     ) -> Vec<(String, i64)> {
         let names = self.left.iter().map(|(name, _)| name).filter(|name| is_of_quota(name));
         names.map(|name| (name.to_owned(), self.most(problem, node, name).saturating_mul(sign))).collect()
+    }
+
+    /// Work to compare an item with the quotas, in steps; none without quotas.
+    pub fn steps(&self) -> usize {
+        self.by_type.len() / QUOTAS_A_STEP
     }
 
     /// True if it shares any limit with other pools.

@@ -172,12 +172,12 @@ impl<'c> RoundPlan<'c, '_> {
     /// Puts a claim in another's place, with that one's pods before its own, and the node that it is written from, if that is
     /// another one.
     pub(in crate::pack) fn replace(&mut self, node: usize, mut claim: PlannedClaim, planned: Option<PlannedNode>) {
-        let (problem, before) = (self.context.problem, Rc::clone(&self.planned_nodes[node]));
-        self.limits.return_node(before.pool, problem, options_of(&self.claims[node], &before));
+        let before = Rc::clone(&self.planned_nodes[node]);
+        self.limits.return_node(before.pool, self.context, options_of(&self.claims[node], &before));
         if let Some(planned) = planned {
             self.planned_nodes[node] = Rc::new(planned);
         }
-        self.limits.take_node(before.pool, problem, options_of(&claim, &self.planned_nodes[node]));
+        self.limits.take_node(before.pool, self.context, options_of(&claim, &self.planned_nodes[node]));
         // Pods keep their node: the new claim has those of the old one, then its own.
         claim.pods.splice(..0, std::mem::take(&mut self.claims[node].pods));
         self.claims[node] = claim;

@@ -2,12 +2,14 @@
 
 use super::planned_node::{Candidate, PlannedNode};
 use crate::pack::filter::taints;
+use crate::pack::limits::LimitsLeft;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::{Class, ClassAlternative};
-use crate::pack::model::context::Context;
+use crate::pack::model::context::{Context, Selection};
 use crate::pack::model::ids::{ClassId, PoolId, TierId};
 use crate::pack::model::item::{Item, PodsLeft};
 use crate::pack::model::numbers::count_of_amount;
+use crate::pack::model::offers::Mask;
 use crate::pack::model::reserved::{Room, in_order};
 use crate::problem::Policy;
 
@@ -136,7 +138,7 @@ pub(crate) fn item<'c>(
     pool: PoolId,
     room: Room<'_>,
 ) -> Option<(Item<'c>, Bits)> {
-    if !context.work(ITEM) {
+    if !context.work(ITEM + room.limits[pool].steps()) {
         return None;
     }
     let WaitingPods { class: id, candidate, count } = waiting;
@@ -157,26 +159,49 @@ pub(crate) fn item<'c>(
         return None;
     }
     let selection = context.selection(set, pool)?;
-    let mut offering_bits = selection.offering_bits & mask & room.open & !room.limits[pool].closed();
-    if of.policy == Policy::Cost && view.min_values.is_empty() {
-        // Spot that costs as much as on demand can only lose. Other policies keep it, as Karpenter does, and
-        // `minValues` may need it.
-        offering_bits = context.offers.worthwhile(offering_bits);
-    }
+    let offering_bits = selection.offering_bits & mask & room.open;
     // Reserved capacity is tried by itself first: it is paid for already.
     in_order(&context.offers, offering_bits).find_map(|offering_bits| {
+        let limits = &room.limits[pool];
+        let (mut types, offering_bits) = open_types(context, (class, selection), (pool, limits), offering_bits);
+        limits.retain_within(context.problem, &mut types, offering_bits);
+        let good =
+            !types.is_empty() && crate::pack::model::options::enough_values(context, pool, &types, offering_bits);
+        let left = PodsLeft::new(count);
+        good.then_some((Item { class: id, set, selection, candidate, offering_bits, left }, types))
+    })
+}
+
+/// The types of a selection that hold a pod of the class, and the offering bits by which they are bought: those that are worth it,
+/// and that quotas leave them.
+fn open_types(
+    context: &Context<'_>,
+    (class, selection): (&Class, &Selection),
+    (pool, limits): (PoolId, &LimitsLeft),
+    mut offering_bits: Mask,
+) -> (Bits, Mask) {
+    let view = &context.pools[pool];
+    let policy = context.problem.node_pools[view.index].policy;
+    // Spot that costs as much as on demand can only lose. Other policies keep it, as Karpenter does, and `minValues` may
+    // need it.
+    let only_worthwhile = policy == Policy::Cost && view.min_values.is_empty();
+    let of = |offering_bits: Mask| {
+        let offering_bits = if only_worthwhile { context.offers.worthwhile(offering_bits) } else { offering_bits };
         let mut types: Bits = selection.types.clone();
         if offering_bits != selection.offering_bits {
             // The selection has the types of all its offering bits; of fewer bits fewer types can be had.
             types.and(&context.bought(offering_bits).types);
         }
         context.fitting(context.kind(pool, selection.absent, offering_bits), &class.first, &mut types);
-        room.limits[pool].retain_within(context.problem, &mut types, offering_bits);
-        let good =
-            !types.is_empty() && crate::pack::model::options::enough_values(context, pool, &types, offering_bits);
-        let left = PodsLeft::new(count);
-        good.then_some((Item { class: id, set, selection, candidate, offering_bits, left }, types))
-    })
+        (types, offering_bits)
+    };
+    let (mut types, mut open) = of(offering_bits);
+    // Bits are closed by the types that are left, so that there may be more to close; nearly always there is none.
+    while let closed @ 1.. = limits.closed(&types, open) {
+        offering_bits &= !closed;
+        (types, open) = of(offering_bits);
+    }
+    (types, open)
 }
 
 /// Plans nodes for pods that have to be on a node with others.
@@ -196,8 +221,8 @@ impl<'c, 'a> Together<'c, 'a> {
         // The pools in order, as for any other pod: a lighter one is taken only where no heavier one holds both.
         context.pools.ids().find_map(|pool| {
             let mut planned = PlannedNode::new(context, pool, context.pools[pool].types.clone());
-            self.room.limits[pool].narrow(context, &mut planned);
             let first = self.item(first, pool)?;
+            self.room.limits[pool].narrow_for(context, &first, &mut planned);
             let with_second = |planned: &mut PlannedNode| match second {
                 Some(second) => self.item(second, pool).is_some_and(|second| planned.add(context, &second, 1)),
                 None => true,

@@ -45,7 +45,7 @@ pub(crate) fn pack(
 
 fn open(context: &Context<'_>, pool: PoolId, item: &Item<'_>, limits: &mut LimitsLeft) -> Option<PlannedNode> {
     let mut planned = PlannedNode::new(context, pool, context.pools[pool].types.clone());
-    limits.narrow(context, &mut planned);
+    limits.narrow_for(context, item, &mut planned);
     if !planned.add(context, item, 1) {
         return None;
     }

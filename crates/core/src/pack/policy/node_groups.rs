@@ -26,7 +26,7 @@ pub(crate) fn pack(
         }
         while !item.left.is_none() {
             let mut planned = PlannedNode::new(context, pool, context.pools[pool].types.clone());
-            limits.narrow(context, &mut planned);
+            limits.narrow_for(context, item, &mut planned);
             fill(context, &mut planned, item);
             if planned.pods() == 0 {
                 break;

@@ -101,7 +101,7 @@ impl<'c> RoundPlan<'c, '_> {
         // From the end on, so that places before it stay what they are.
         for node in given_up.into_iter().rev() {
             let (claim, planned) = (self.claims.remove(node), self.planned_nodes.remove(node));
-            self.limits.return_node(planned.pool, self.context.problem, options_of(&claim, &planned));
+            self.limits.return_node(planned.pool, self.context, options_of(&claim, &planned));
         }
     }
 

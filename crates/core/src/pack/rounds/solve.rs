@@ -337,7 +337,6 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
 
     /// Turns a planned node into claims as far as limits and reservations allow; true if there was any.
     pub(in crate::pack) fn admit(&mut self, mut planned: PlannedNode, times: u32) -> bool {
-        let problem = self.context.problem;
         let policy = policy_of(self.context, planned.pool);
         let reserved = planned.offering_bits & self.context.offers.reserved != 0;
         let mut known: Option<(PlannedClaim, Rc<PlannedNode>)> = None;
@@ -360,7 +359,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
             }
             let Some((claim, shared)) = &known else { return time > 0 };
             // A planned node counts at its largest option: any of them may be launched.
-            self.limits.take_node(planned.pool, problem, options_of(claim, shared));
+            self.limits.take_node(planned.pool, self.context, options_of(claim, shared));
             let mut claim = claim.clone();
             self.planned_nodes.push(Rc::clone(shared));
             for share in &planned.shares {

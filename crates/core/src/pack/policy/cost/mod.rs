@@ -85,7 +85,7 @@ pub(crate) fn pack(
     aims: Aims,
 ) -> Vec<(PlannedNode, u32)> {
     let mut open = context.pools[pool].types.clone();
-    limits.retain_within(context.problem, &mut open, context.pools[pool].offering_bits & !limits.closed());
+    limits.retain_anywhere(context, &mut open, context.pools[pool].offering_bits);
     let open = &open;
     let mut planned_nodes = Vec::new();
     // Each part is planned by itself: a program over two zones that share no pod would be twice as large and find
