@@ -8,8 +8,8 @@ use dovetail_api::manifest::Manifest;
 use dovetail_core::Problem;
 use dovetail_core::Resources;
 use dovetail_core::cluster_state::{ClusterState, Snapshot};
-use dovetail_core::pack::Packing;
-use dovetail_core::quotas::{WrittenQuota, judge_quota, with_plan};
+use dovetail_core::pack::{Packing, quotas_with_plan};
+use dovetail_core::quotas::{WrittenQuota, judge_quota};
 use dovetail_core::resources::format_amount;
 use dovetail_input::Mistake;
 use serde::Serialize;
@@ -79,7 +79,7 @@ pub(super) fn planned(quotas: &[QuotaPlan], problem: &Problem, packing: &Packing
         return Vec::new();
     }
     let used: BTreeMap<String, Resources> =
-        with_plan(problem, packing).into_iter().map(|quota| (quota.name, quota.usage)).collect();
+        quotas_with_plan(problem, packing).into_iter().map(|quota| (quota.name, quota.usage)).collect();
     let with_use =
         |quota: &QuotaPlan| QuotaPlan { used: used.get(&quota.name).cloned().unwrap_or_default(), ..quota.clone() };
     quotas.iter().map(with_use).collect()

@@ -8,8 +8,7 @@ use dovetail_actors::Settings;
 use dovetail_core::Problem;
 use dovetail_core::Resources;
 use dovetail_core::cluster_state::{PlanningInput, Snapshot};
-use dovetail_core::pack::{Options, Packing, PlannedClaim, node_of_claim};
-use dovetail_core::quotas::with_plan;
+use dovetail_core::pack::{Options, Packing, PlannedClaim, node_of_claim, quotas_with_plan};
 use dovetail_core::static_pools::{Shortfall, plan_replicas, unplaced};
 use dovetail_input::Mistake;
 use serde::Serialize;
@@ -73,7 +72,7 @@ pub(super) fn add(
     let lacks = unplaced(&planning, &packing, &wanted);
     // Quotas count machines by their objects, and these nodes have none.
     let mut used: BTreeMap<String, Resources> =
-        with_plan(&planning.problem, &packing).into_iter().map(|quota| (quota.name, quota.usage)).collect();
+        quotas_with_plan(&planning.problem, &packing).into_iter().map(|quota| (quota.name, quota.usage)).collect();
     for quota in &mut problem.quotas {
         quota.usage = used.remove(&quota.name).unwrap_or_else(|| std::mem::take(&mut quota.usage));
     }

@@ -116,7 +116,9 @@ impl Buffers {
     /// Watches the kind once it is served.
     pub(super) fn watch_buffers(&self, ctx: &mut Context<Self>) {
         let client = self.env.outage.for_watches(self.links.calls.client.clone());
-        let watching = watch_where_served::<CapacityBuffer, Self>(ctx.address(), self.env.clone(), client);
+        let (posts, to) = (self.env.clone(), ctx.address());
+        let watching =
+            watch_where_served::<CapacityBuffer>(self.env.clone(), client, move |news| posts.post(&to, news));
         ctx.spawn(watching.into_actor(self));
     }
 }

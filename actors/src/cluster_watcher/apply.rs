@@ -187,7 +187,9 @@ impl ClusterWatcher {
         Self: Handler<KindNews<K>>,
     {
         self.not_known.insert(K::RESOURCE);
-        let watching = watch_where_served::<K, Self>(ctx.address(), self.env.clone(), self.client.clone());
+        let (posts, to) = (self.env.clone(), ctx.address());
+        let watching =
+            watch_where_served::<K>(self.env.clone(), self.client.clone(), move |news| posts.post(&to, news));
         ctx.spawn(watching.into_actor(self));
     }
 

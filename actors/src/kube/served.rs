@@ -84,31 +84,31 @@ pub fn key_of(metadata: &ObjectMeta) -> String {
     }
 }
 
-/// Tells `to` of the kind's objects. Ends never; the actor that spawned it ends it. `client` is one for watches.
-pub async fn watch_where_served<K, A>(to: Addr<A>, env: Env, client: Client)
-where
-    K: OptionalKind,
-    A: Actor<Context = Context<A>> + Handler<KindNews<K>>,
-{
+/// Tells `tell` of the kind's objects. Ends never; the actor that spawned it ends it. `client` is one for watches.
+pub async fn watch_where_served<K: OptionalKind>(
+    env: Env,
+    client: Client,
+    tell: impl Fn(KindNews<K>) + Clone + 'static,
+) {
     let mut was_served = false;
     loop {
         let not_served = || {
             if was_served {
                 // Its CRD is gone, and its objects with it, whether or not the watch has told of each.
-                env.post(&to, KindNews::Listed(BTreeSet::new()));
-                env.post(&to, KindNews::Runs);
+                tell(KindNews::Listed(BTreeSet::new()));
+                tell(KindNews::Runs);
             }
-            env.post(&to, KindNews::NotServed);
+            tell(KindNews::NotServed);
         };
         let version = served_version::<K>(&client, not_served).await;
         was_served = true;
-        env.post(&to, KindNews::Served(version));
+        tell(KindNews::Served(version));
         let failed = Arc::new(Notify::new());
-        let (to, env, here, fails) = (to.clone(), env.clone(), client.clone(), failed.clone());
+        let (env, here, tell, fails) = (env.clone(), client.clone(), tell.clone(), failed.clone());
         let watching = async move {
             match K::VERSIONS.first() == Some(&version) {
-                true => watch_version::<K, K, A>(to, env, here, fails).await,
-                false => watch_version::<K, K::Older, A>(to, env, here, fails).await,
+                true => watch_version::<K, K>(env, here, tell, fails).await,
+                false => watch_version::<K, K::Older>(env, here, tell, fails).await,
             }
         };
         tokio::select! {
@@ -163,19 +163,18 @@ async fn newest<K: OptionalKind>(client: &Client) -> Option<Option<&'static str>
     Some(None)
 }
 
-async fn watch_version<K, V, A>(to: Addr<A>, env: Env, client: Client, failed: Arc<Notify>)
+async fn watch_version<K, V>(env: Env, client: Client, tell: impl Fn(KindNews<K>) + 'static, failed: Arc<Notify>)
 where
     K: OptionalKind,
     V: Watchable + Into<K>,
-    A: Actor<Context = Context<A>> + Handler<KindNews<K>>,
 {
-    let (posts, mut listing) = (env.clone(), None);
+    let mut listing = None;
     let on = move |heard: WatchNews<V>| {
         if matches!(heard, WatchNews::Failed(..)) {
             failed.notify_one();
         }
         if let Some(news) = news_of::<K, V>(heard, &mut listing) {
-            posts.post(&to, news);
+            tell(news);
         }
     };
     watch(LenientApi::<V>::all(client), env, K::RESOURCE, AfterWatchFailure::GoOn, on).await;

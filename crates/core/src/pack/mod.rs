@@ -22,6 +22,7 @@ pub use filter::soft::{MOST_SOFT_TERMS, ignored_soft_terms};
 pub(crate) use filter::topology::selector::Selector;
 pub use fleet::node::node_of_claim;
 pub(crate) use limits::LimitsLeft;
+pub use limits::quota_use::quotas_with_plan;
 pub(crate) use model::daemons::order::DaemonOrder;
 pub use model::plan::{DaemonNotCounted, LaunchOption, Options, Packing, PlannedClaim};
 pub use option_price::MaxOptionPrice;

@@ -10,7 +10,6 @@
 //! is looked at.
 
 mod book;
-mod planned;
 mod selector;
 mod verdict;
 
@@ -18,7 +17,6 @@ use dovetail_api::autoscaling::CapacityQuota;
 use serde::{Deserialize, Serialize};
 
 pub use book::{MOST_QUOTAS, QuotaBook, WrittenQuota};
-pub use planned::with_plan;
 pub use selector::{QuotaSelector, comes_with_a_node, is_ruled_out};
 pub use verdict::{QuotaVerdict, judge_quota};
 

@@ -7,9 +7,9 @@ use super::*;
 use crate::instance_type::InstanceType;
 use crate::overlays::WrittenOverlay;
 use crate::ownership::token::LaunchPart;
-use crate::pack::{Options, Packing, solve};
+use crate::pack::{Options, Packing, quotas_with_plan, solve};
 use crate::problem::{Policy, Problem};
-use crate::quotas::{MOST_QUOTAS, Quota, WrittenQuota, judge_quota, with_plan};
+use crate::quotas::{MOST_QUOTAS, Quota, WrittenQuota, judge_quota};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const ZONE_ID: &str = "topology.k8s.aws/zone-id";
@@ -148,7 +148,7 @@ fn zone_is_closed_by_the_types_that_the_pods_need() {
                 packing.unscheduled
             );
             assert!(packing.claims.iter().all(|claim| claim.cheapest_zone == "b"), "{policy:?}");
-            assert_held(&problem.quotas, &with_plan(&problem, &packing));
+            assert_held(&problem.quotas, &quotas_with_plan(&problem, &packing));
         }
         let mut pinned = serde_json::to_value(kube_pod("pinned", "", "3500m")).unwrap();
         pinned["spec"]["nodeSelector"] = json!({ZONE: "a"});
@@ -452,7 +452,7 @@ proptest! {
             state.apply_quota(written(&format!("q{at}"), selector, &json!({"cpu": cpus.to_string(), "nodes": nodes.to_string()})));
         }
         let (problem, packing) = planned(&state);
-        assert_held(&problem.quotas, &with_plan(&problem, &packing));
+        assert_held(&problem.quotas, &quotas_with_plan(&problem, &packing));
         // The claims as they are created: the next plan counts them by their requirements, and has nothing for these pods.
         for (at, claim) in packing.claims.iter().enumerate() {
             let pool = &problem.node_pools[claim.pool].name;
@@ -468,6 +468,6 @@ proptest! {
         }
         let (after, again) = planned(&state);
         assert_held(&problem.quotas, &after.quotas);
-        assert_held(&problem.quotas, &with_plan(&after, &again));
+        assert_held(&problem.quotas, &quotas_with_plan(&after, &again));
     }
 }

@@ -1,6 +1,7 @@
 //! A pool's limits while packing: amounts that are left, and the instance types that they still allow (spec core 3.11).
 
 pub(in crate::pack) mod binding;
+pub(in crate::pack) mod quota_use;
 pub(in crate::pack) mod shared;
 pub(in crate::pack) mod under_limits;
 

@@ -60,7 +60,7 @@ impl PoolTypes<'_> {
         let mut types = self.types.clone();
         for (key, wanted) in wanted.iter().filter(|(key, _)| !offers.keys.contains(*key)) {
             let own = self.requirements.get(key);
-            if own.is_some_and(|own| !own.intersects(wanted) && !(own.allows_absence() && wanted.allows_absence())) {
+            if own.is_some_and(|own| !(own.intersects(wanted) || own.allows_absence() && wanted.allows_absence())) {
                 return None;
             }
             match columns.get(key) {

@@ -1,14 +1,14 @@
 //! Quotas with what a plan adds to them.
 
-use super::{Quota, QuotaSelector};
-use crate::pack::Packing;
+use crate::pack::model::plan::Packing;
 use crate::problem::Problem;
+use crate::quotas::{Quota, QuotaSelector};
 use crate::requirements::Requirements;
 use crate::resources::Resources;
 
 /// The quotas of a problem, with what its nodes have and the most that those of the plan may get.
 #[must_use]
-pub fn with_plan(problem: &Problem, packing: &Packing) -> Vec<Quota> {
+pub fn quotas_with_plan(problem: &Problem, packing: &Packing) -> Vec<Quota> {
     let add = |quota: &Quota| {
         let (selector, mut usage) = (QuotaSelector::new(quota, &problem.instance_types), quota.usage.clone());
         for claim in &packing.claims {
