@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dovetail_actors::Settings;
 use dovetail_actors::reading::LenientApi;
-use dovetail_api::autoscaling::CapacityQuota;
+use dovetail_api::autoscaling::{CapacityQuota, CapacityQuotaAlpha};
 use dovetail_api::overlays::NodeOverlay;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::cluster_state::{ClusterState, KeptFacts, Unreadable, WatchedKind};
@@ -136,9 +136,9 @@ impl Reader<'_> {
         .await
     }
 
-    /// Lists the objects of a feature gate's kind, page by page. A list that the API server forgets is named as missing, and those
-    /// that were read count.
-    async fn of_gate<K>(
+    /// Lists the objects of a feature gate's kind, page by page, in the older version where the newer is not served. A list that the
+    /// API server forgets is named as missing, and those that were read count.
+    async fn of_gate<K, Older>(
         &mut self,
         resource: &str,
         apply: impl Fn(&mut ClusterState, K),
@@ -146,18 +146,31 @@ impl Reader<'_> {
     ) -> Result<(), Failure>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+        Older: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Into<K>,
+    {
+        let mut read = self.gated::<K>(&apply, &unreadable).await;
+        if K::api_version(&()) != Older::api_version(&()) && read.as_ref().is_err_and(is_not_served) {
+            read = self.gated(&|state: &mut ClusterState, one: Older| apply(state, one.into()), &unreadable).await;
+        }
+        if let Err(error) = read {
+            let why = why_unread(&error, resource)?;
+            self.missing.push(Missing { what: resource.to_owned(), why });
+        }
+        Ok(())
+    }
+
+    async fn gated<K>(
+        &mut self,
+        apply: &impl Fn(&mut ClusterState, K),
+        unreadable: &impl Fn(&mut ClusterState, ObjectMeta, &str),
+    ) -> kube::Result<()>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
     {
         let api = LenientApi::<K>::all(self.client.clone());
         let mut params = ListParams::default().limit(PAGE);
         loop {
-            let page = match api.list(&params).await {
-                Ok(page) => page,
-                Err(error) => {
-                    let why = why_unread(&error, resource)?;
-                    self.missing.push(Missing { what: resource.to_owned(), why });
-                    return Ok(());
-                }
-            };
+            let page = api.list(&params).await?;
             page.items.into_iter().for_each(|one| apply(&mut self.state, one));
             for Unreadable { metadata, why, .. } in page.unreadable {
                 unreadable(&mut self.state, metadata, &why);
@@ -175,7 +188,7 @@ impl Reader<'_> {
             let overlay = NodeOverlay { metadata, spec: Default::default(), status: None };
             state.apply_overlay(WrittenOverlay::unreadable(overlay, why));
         };
-        self.of_gate(OVERLAYS, apply, unreadable).await
+        self.of_gate::<_, NodeOverlay>(OVERLAYS, apply, unreadable).await
     }
 
     async fn quotas(&mut self) -> Result<(), Failure> {
@@ -186,7 +199,7 @@ impl Reader<'_> {
             let quota = CapacityQuota { metadata, spec: Default::default(), status: None };
             state.apply_quota(WrittenQuota::unreadable(quota, why));
         };
-        self.of_gate(QUOTAS, apply, unreadable).await
+        self.of_gate::<_, CapacityQuotaAlpha>(QUOTAS, apply, unreadable).await
     }
 
     /// Lists a kind into the state. One that may not be listed is named as missing.
@@ -237,6 +250,11 @@ impl Reader<'_> {
 /// True if the API server has forgotten the place of a list.
 fn is_forgotten(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 410)
+}
+
+/// True if the API server has no such path.
+fn is_not_served(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
 /// The reason that something could not be read, where the rest can be shown.
