@@ -100,12 +100,14 @@ impl ReplicaHandle {
         Some(ReplicaView { snapshot, types, commitments, now })
     }
 
-    /// Commitments that are declared, and those of the account where they count; none while its first answers are awaited.
+    /// Commitments that are declared, and those of the account once its first answers have come.
     async fn commitments(&self) -> Option<Arc<Commitments>> {
-        if !self.env.settings.commitments.account {
-            return Some(self.env.settings.commitments.declared());
+        let settings = &self.env.settings.commitments;
+        if !settings.account {
+            return Some(settings.declared());
         }
-        Some(self.warm.catalogue.send(CommitmentsKnown).await.ok()?.unwrap_or_default())
+        let known = self.warm.catalogue.send(CommitmentsKnown).await.ok()?;
+        Some(known.map_or_else(|| settings.declared(), |known| known.all))
     }
 
     /// Stops leading, gives the Lease back, so that another replica need not wait for it to run out, and lets what is

@@ -1,18 +1,19 @@
 //! Commitments that count: those that are declared, and those of the account where COMMITMENTS has `account`. The account is asked
-//! at the start and once an hour; packing waits for its first answers, a moment at most.
+//! at the start and once an hour, for each kind by itself. Packing waits for the first answers, a moment at most; consolidation
+//! waits longer for a kind of which nothing is known.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_cloud::CloudError;
+use dovetail_cloud::cloud::CloudFuture;
+use dovetail_cloud::{CloudError, CloudOfferings};
 use dovetail_core::commitments::{AccountAnswer, AccountList, Commitments, Learned};
 use dovetail_core::pause::DoublingPause;
-use futures::join;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Catalogue;
-use crate::messages::CommitmentsKnown;
+use crate::messages::{CommitmentsKnown, CountedCommitments};
 use crate::settings::CommitmentSettings;
 use crate::telemetry::log_event::{LogEvent, Names};
 
@@ -24,6 +25,8 @@ const DOUBTED_AGAIN: Duration = Duration::from_secs(600);
 const FAILED_AGAIN: DoublingPause = DoublingPause { first: Duration::from_secs(60), longest: REFRESH };
 /// Time that packing waits for the first answers.
 const LONGEST_AWAITED: Duration = Duration::from_secs(20);
+/// Time that consolidation waits for a kind that was neither answered nor refused for good.
+const LONGEST_HELD: Duration = Duration::from_secs(15 * 60);
 /// Age of a commitment's end up to which a new leader reports it: the one before may not have.
 const REPORTED_LATE: SignedDuration = SignedDuration::from_mins(2);
 /// Most ids that a log line names.
@@ -31,16 +34,33 @@ const IDS_NAMED: usize = 5;
 /// Stands for the code of an answer that is not believed.
 const EMPTY: &str = "Empty";
 const RATES: &str = "savingsplans:DescribeSavingsPlanRates";
+/// Effect of an answer that is missing at the start.
+const HELD: &str =
+    "packing goes on without them, and consolidation waits for an answer until 15 minutes after the start";
 
 /// A kind of the account's commitments, as AWS has it.
 struct Kind {
     name: &'static str,
     /// Action of IAM that asking for them takes.
     action: &'static str,
+    ask: for<'a> fn(&'a dyn CloudOfferings) -> CloudFuture<'a, AccountAnswer>,
+    list: fn(&mut Account) -> &mut List,
 }
 
-const RESERVED_INSTANCES: Kind = Kind { name: "Reserved Instances", action: "ec2:DescribeReservedInstances" };
-const SAVINGS_PLANS: Kind = Kind { name: "Savings Plans", action: "savingsplans:DescribeSavingsPlans" };
+static KINDS: [Kind; 2] = [
+    Kind {
+        name: "Reserved Instances",
+        action: "ec2:DescribeReservedInstances",
+        ask: |cloud| cloud.reserved_instances(),
+        list: |account| &mut account.instances,
+    },
+    Kind {
+        name: "Savings Plans",
+        action: "savingsplans:DescribeSavingsPlans",
+        ask: |cloud| cloud.savings_plans(),
+        list: |account| &mut account.plans,
+    },
+];
 
 /// Answers about one kind.
 #[derive(Default)]
@@ -50,6 +70,12 @@ struct List {
     unread: Option<String>,
     /// True if it was reported that rates are not known.
     without_rates: bool,
+    /// True once a call has ended, however it did.
+    asked: bool,
+    /// True once there was an answer, or a refusal for good.
+    certain: bool,
+    /// Failures in a row.
+    failures: u32,
 }
 
 impl List {
@@ -61,8 +87,10 @@ impl List {
         now: Timestamp,
         events: &mut Vec<LogEvent>,
     ) -> Taken {
+        self.asked = true;
         match answer {
             Ok(answer) => {
+                (self.certain, self.failures) = (true, 0);
                 self.note_rates(kind, answer.without_rates.as_deref(), events);
                 match self.known.learn(answer, now) {
                     Learned::Doubted => {
@@ -78,13 +106,17 @@ impl List {
                 }
                 Taken::Same
             }
-            Err(error) if error.is_denied() => {
-                let why = format!("Dovetail's role may not ask, and everything goes on without them: {error}");
-                self.note_unread(kind, error.code(), why, events);
+            Err(error) if error.is_denied() || error.is_isolated() => {
+                (self.certain, self.failures) = (true, 0);
+                let whose =
+                    if error.is_denied() { "Dovetail's role may not ask, and everything" } else { "everything" };
+                self.note_unread(kind, error.code(), format!("{whose} goes on without them: {error}"), events);
                 Taken::Same
             }
             Err(error) => {
-                self.note_unread(kind, error.code(), format!("what was known counts for a day: {error}"), events);
+                self.failures = self.failures.saturating_add(1);
+                let meanwhile = if self.certain { "what was known counts for a day" } else { HELD };
+                self.note_unread(kind, error.code(), format!("{meanwhile}: {error}"), events);
                 Taken::Failed
             }
         }
@@ -113,10 +145,12 @@ pub(super) struct Account {
     plans: List,
     /// Those that count, the declared ones too.
     all: Arc<Commitments>,
-    /// True until the first answers have come, or have been waited for.
+    /// True while packing would wait for the first answers.
     awaited: bool,
-    /// Failures in a row.
-    failures: u32,
+    /// True while consolidation would wait for a kind of which nothing is known.
+    held: bool,
+    /// Ids that are gone, where there is news that has not been reported.
+    news: Option<Vec<String>>,
     /// Time up to which ends have been reported.
     reported_until: Option<Timestamp>,
 }
@@ -128,84 +162,116 @@ impl Account {
             plans: List::default(),
             all: settings.declared(),
             awaited: settings.account,
-            failures: 0,
+            held: settings.account,
+            news: None,
             reported_until: None,
         }
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.awaited && !(self.instances.asked && self.plans.asked)
+    }
+
+    fn is_certain(&self) -> bool {
+        !self.held || (self.instances.certain && self.plans.certain)
     }
 }
 
 impl Handler<CommitmentsKnown> for Catalogue {
-    type Result = Option<Arc<Commitments>>;
+    type Result = Option<CountedCommitments>;
 
     fn handle(&mut self, _: CommitmentsKnown, _: &mut Self::Context) -> Self::Result {
-        (!self.account.awaited).then(|| self.account.all.clone())
+        let account = &self.account;
+        let counted = CountedCommitments { all: account.all.clone(), are_certain: account.is_certain() };
+        (!account.is_awaited()).then_some(counted)
     }
 }
 
 impl Catalogue {
     /// Begins to ask the account, where the settings say so.
     pub(super) fn begin_account(&mut self, ctx: &mut Context<Self>) {
-        if self.env.settings.commitments.account {
-            self.ask_account(ctx);
-            ctx.run_later(LONGEST_AWAITED, |catalogue, _| catalogue.account.awaited = false);
+        if !self.env.settings.commitments.account {
+            return;
+        }
+        KINDS.iter().for_each(|kind| self.ask_account(kind, ctx));
+        ctx.run_later(LONGEST_AWAITED, |catalogue, _| {
+            catalogue.account.awaited = false;
+            catalogue.report_late(|list| list.asked, &format!("there is no answer yet; {HELD}"));
+            catalogue.report_read();
+        });
+        ctx.run_later(LONGEST_HELD, |catalogue, _| {
+            catalogue.account.held = false;
+            let why = "there was no answer in 15 minutes, and consolidation goes on without them";
+            catalogue.report_late(|list| list.certain, why);
+        });
+    }
+
+    /// Reports the kinds whose first answers are late.
+    fn report_late(&mut self, is_there: impl Fn(&List) -> bool, why: &str) {
+        for kind in KINDS.iter().filter(|kind| !is_there((kind.list)(&mut self.account))) {
+            let (what, action) = (kind.name.to_owned(), kind.action.to_owned());
+            self.env.emit(LogEvent::CommitmentsUnread { what, action, why: why.to_owned() });
         }
     }
 
-    fn ask_account(&mut self, ctx: &mut Context<Self>) {
+    /// Asks for a kind: the other does not wait for it.
+    fn ask_account(&mut self, kind: &'static Kind, ctx: &mut Context<Self>) {
         let cloud = self.cloud.clone();
-        let call = async move { join!(cloud.reserved_instances(), cloud.savings_plans()) }.into_actor(self);
-        ctx.spawn(call.map(|(instances, plans), catalogue, ctx| {
-            // An end that the answers no longer name is reported before they count.
+        let call = async move { (kind.ask)(&*cloud).await }.into_actor(self);
+        ctx.spawn(call.map(move |answer, catalogue, ctx| {
+            // An end that the answer no longer names is reported before it counts.
             catalogue.report_ended();
-            let pause = catalogue.learn_account(instances, plans);
-            ctx.run_later(pause, |catalogue, ctx| catalogue.ask_account(ctx));
+            let pause = catalogue.learn_account(kind, answer);
+            ctx.run_later(pause, move |catalogue, ctx| catalogue.ask_account(kind, ctx));
         }));
     }
 
-    /// Takes the answers; returns the pause before the next question.
-    fn learn_account(
-        &mut self,
-        instances: Result<AccountAnswer, CloudError>,
-        plans: Result<AccountAnswer, CloudError>,
-    ) -> Duration {
-        self.account.awaited = false;
+    /// Takes an answer; returns the pause before the next question.
+    fn learn_account(&mut self, kind: &Kind, answer: Result<AccountAnswer, CloudError>) -> Duration {
         let (now, mut events) = (self.env.wall(), Vec::new());
-        let first = self.account.instances.take_answer(&RESERVED_INSTANCES, instances, now, &mut events);
-        let second = self.account.plans.take_answer(&SAVINGS_PLANS, plans, now, &mut events);
+        let list = (kind.list)(&mut self.account);
+        let taken = list.take_answer(kind, answer, now, &mut events);
+        let pause = match &taken {
+            Taken::Failed => FAILED_AGAIN.length_of_nth(list.failures),
+            Taken::Doubted => DOUBTED_AGAIN,
+            Taken::Same | Taken::News(_) => REFRESH,
+        };
         events.into_iter().for_each(|log_event| self.env.emit(log_event));
-        let failed = matches!(first, Taken::Failed) || matches!(second, Taken::Failed);
-        let doubted = matches!(first, Taken::Doubted) || matches!(second, Taken::Doubted);
-        self.account.failures = if failed { self.account.failures.saturating_add(1) } else { 0 };
-        let gone: Vec<Vec<String>> = [first, second].into_iter().filter_map(Taken::news).collect();
-        self.count_commitments(gone);
-        match (doubted, failed) {
-            (_, true) => FAILED_AGAIN.length_of_nth(self.account.failures),
-            (true, false) => DOUBTED_AGAIN,
-            (false, false) => REFRESH,
+        if let Taken::News(gone) = taken {
+            self.account.news.get_or_insert_default().extend(gone);
         }
+        self.count_commitments();
+        self.report_read();
+        pause
     }
 
-    /// Counts the commitments anew; `gone` has an entry for each kind with news.
-    fn count_commitments(&mut self, gone: Vec<Vec<String>>) {
+    /// Counts the commitments anew.
+    fn count_commitments(&mut self) {
         let (now, settings) = (self.env.wall(), &self.env.settings.commitments);
         let Account { instances, plans, all, .. } = &mut self.account;
         let of_account = instances.known.counted(now).iter().chain(plans.known.counted(now));
         let counted = Commitments::with_account(&settings.written, of_account, settings.share);
-        let is_news = **all != counted;
-        *all = Arc::new(counted);
-        if !gone.is_empty() {
-            let left_out = instances.known.left_out().iter().chain(plans.known.left_out());
-            let log_event = LogEvent::CommitmentsRead {
-                reserved_instances: instances.known.counted(now).len(),
-                savings_plans: plans.known.counted(now).len(),
-                gone: Names::first(IDS_NAMED, gone.into_iter().flatten()),
-                left_out: Names::first(IDS_NAMED, left_out.map(|(id, why)| format!("{id}: {why}"))),
-            };
-            self.env.emit(log_event);
-        }
-        if is_news {
+        if **all != counted {
+            *all = Arc::new(counted);
             self.world_changed();
         }
+    }
+
+    /// Reports what there is news of, the first answers together.
+    fn report_read(&mut self) {
+        if self.account.is_awaited() {
+            return;
+        }
+        let Some(gone) = self.account.news.take() else { return };
+        let (now, Account { instances, plans, .. }) = (self.env.wall(), &self.account);
+        let left_out = instances.known.left_out().iter().chain(plans.known.left_out());
+        let log_event = LogEvent::CommitmentsRead {
+            reserved_instances: instances.known.counted(now).len(),
+            savings_plans: plans.known.counted(now).len(),
+            gone: Names::first(IDS_NAMED, gone),
+            left_out: Names::first(IDS_NAMED, left_out.map(|(id, why)| format!("{id}: {why}"))),
+        };
+        self.env.emit(log_event);
     }
 
     /// Reports each end of a commitment once: the leader does. A new one begins with those of the last minutes.
@@ -235,13 +301,4 @@ enum Taken {
     News(Vec<String>),
     Doubted,
     Failed,
-}
-
-impl Taken {
-    fn news(self) -> Option<Vec<String>> {
-        match self {
-            Self::News(gone) => Some(gone),
-            Self::Same | Self::Doubted | Self::Failed => None,
-        }
-    }
 }

@@ -42,6 +42,8 @@ pub(super) struct ConsolidationState {
     restored: bool,
     /// A question is being computed.
     pub asking: bool,
+    /// True while there may be commitments that are not known: prices alone would move pods away from what is paid for.
+    pub held: bool,
     /// Schedule of the questions to the solver.
     rhythm: Rhythm,
     /// Commands that were found and wait for their validation.
@@ -63,6 +65,7 @@ impl ConsolidationState {
             traces: BTreeMap::new(),
             restored: false,
             asking: false,
+            held: false,
             rhythm: Rhythm::default(),
             waiting: WaitingCommands::default(),
             demand: Demand::default(),
@@ -99,7 +102,7 @@ impl Disruptor {
     /// Asks what is due; answers when to look again.
     pub(super) fn weigh(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) -> Duration {
         let known = self.offers.values().any(|types| !types.is_empty());
-        if self.consolidation.asking || !known {
+        if self.consolidation.asking || self.consolidation.held || !known {
             return POLL;
         }
         let now = self.env.moment();

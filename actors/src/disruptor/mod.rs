@@ -38,7 +38,8 @@ use crate::kube::calls::Calls;
 use crate::links::ToLauncher;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToRecorder, ToTerminator};
 use crate::messages::{
-    ClusterChanged, CommitmentsKnown, DisruptorState, InstanceTypesFor, Observe, Remove, TakeObserved, TraceContext,
+    ClusterChanged, CommitmentsKnown, CountedCommitments, DisruptorState, InstanceTypesFor, Observe, Remove,
+    TakeObserved, TraceContext,
 };
 use crate::telemetry::measure::Measure;
 
@@ -185,7 +186,7 @@ struct View {
     snapshot: Snapshot,
     offers: Option<OffersByClass>,
     /// Commitments, the account's too; `None` where they are those that are declared.
-    commitments: Option<Arc<Commitments>>,
+    commitments: Option<CountedCommitments>,
 }
 
 impl Disruptor {
@@ -215,8 +216,9 @@ impl Disruptor {
         if let Some(offers) = &view.offers {
             (self.offers, self.asked) = (offers.clone(), Some(self.env.now()));
         }
-        if let Some(commitments) = &view.commitments {
-            self.commitments = commitments.clone();
+        if let Some(counted) = &view.commitments {
+            self.commitments = counted.all.clone();
+            self.consolidation.held = !counted.are_certain;
         }
         self.looked += 1;
         self.carry_on(&view.snapshot);

@@ -39,7 +39,15 @@ impl Message for InstanceTypesFor {
 pub struct CommitmentsKnown;
 
 impl Message for CommitmentsKnown {
-    type Result = Option<Arc<Commitments>>;
+    type Result = Option<CountedCommitments>;
+}
+
+/// Commitments that count.
+#[derive(Clone, Debug)]
+pub struct CountedCommitments {
+    pub all: Arc<Commitments>,
+    /// False while there may be others, of a kind that the account has neither answered nor refused: nothing is moved to save money.
+    pub are_certain: bool,
 }
 
 /// The cloud refused offerings. Fact, from `launcher`; from `interruption` for an offering that EC2 takes back, with the code

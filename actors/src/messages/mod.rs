@@ -16,8 +16,8 @@ mod states;
 mod trace;
 
 pub use catalogue::{
-    CatalogueAttach, CommitmentsKnown, FreedReserved, FullSubnets, InstanceTypesFor, LaunchedOffering, Refused,
-    ReservationTakenBack, TookReserved,
+    CatalogueAttach, CommitmentsKnown, CountedCommitments, FreedReserved, FullSubnets, InstanceTypesFor,
+    LaunchedOffering, Refused, ReservationTakenBack, TookReserved,
 };
 pub use cluster::{
     Attach, Came, CannotUse, ClaimChanged, ClaimGone, ClaimSoldOut, ClassChanged, ClusterChanged, Detach, Forget,

@@ -357,7 +357,7 @@ async fn compute(
                 tokio::time::sleep(SETTLING_TIME).await;
                 continue;
             };
-            input.commitments = known;
+            input.commitments = known.all;
         }
         input.now = env.moment();
         let mut planning = snapshot.planning(&input);

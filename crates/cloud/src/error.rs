@@ -54,6 +54,8 @@ const NOT_FOUND: [&str; 10] = [
 
 /// Codes by which AWS says that we may not ask: that does not change by itself.
 const DENIED: [&str; 3] = ["UnauthorizedOperation", "AccessDenied", "AccessDeniedException"];
+/// Our own code for a service to which an isolated VPC has no way.
+const ISOLATED: &str = "IsolatedVpc";
 
 /// Prefix of each code of SQS's older protocol.
 const OF_SQS: &str = "AWS.SimpleQueueService.";
@@ -64,6 +66,11 @@ impl CloudError {
     /// An error of our own making that no repetition helps.
     pub fn invalid(call: &'static str, code: &str, message: impl Into<String>) -> Self {
         Self::Final { call, code: code.to_owned(), message: message.into() }
+    }
+
+    /// A service that is not asked, as there is no way to it from an isolated VPC.
+    pub fn isolated(call: &'static str) -> Self {
+        Self::invalid(call, ISOLATED, "it is not asked, as there is no way to it from an isolated VPC")
     }
 
     /// The call that failed.
@@ -106,6 +113,11 @@ impl CloudError {
     /// True if the service says that the role may not make the call.
     pub fn is_denied(&self) -> bool {
         DENIED.contains(&self.code())
+    }
+
+    /// True if the service was not asked, as there is no way to it from an isolated VPC.
+    pub fn is_isolated(&self) -> bool {
+        self.code() == ISOLATED
     }
 
     /// Something else was asked for under the same client token.

@@ -11,15 +11,14 @@ use actix::prelude::*;
 use dovetail_actors::leadership::messages::{Deposed, Elected};
 use dovetail_actors::messages::{
     Batch, CameToNothing, CannotUse, ClaimChanged, ClaimGone, ClaimRefused, ClaimSoldOut, ClassChanged, ClosedPools,
-    ClusterChanged, CommitmentsKnown, FreedReserved, FullSubnets, HoldClaims, HoldRoom, InstanceKnown,
-    InstanceTypesFor, InstancesSeen, Interrupted, LaunchClaims, LaunchedOffering, LookUp, MarkDeleting, NodeChanged,
-    NodeGone, NodeUnused, NotRead, NotRegistered, PackNow, PlanClaims, Planned, PodBound, PodGone, PodPending, PodSeen,
-    PoolChanged, Record, Refused, Remove, ReservationTakenBack, Roll, TakeObserved, TakeSnapshot, TellNotSynced,
-    TookReserved, WatchFailed, WatchRuns, WorldChanged, Wrote,
+    ClusterChanged, CommitmentsKnown, CountedCommitments, FreedReserved, FullSubnets, HoldClaims, HoldRoom,
+    InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, LaunchClaims, LaunchedOffering, LookUp, MarkDeleting,
+    NodeChanged, NodeGone, NodeUnused, NotRead, NotRegistered, PackNow, PlanClaims, Planned, PodBound, PodGone,
+    PodPending, PodSeen, PoolChanged, Record, Refused, Remove, ReservationTakenBack, Roll, TakeObserved, TakeSnapshot,
+    TellNotSynced, TookReserved, WatchFailed, WatchRuns, WorldChanged, Wrote,
 };
 use dovetail_core::InstanceType;
 use dovetail_core::cluster_state::{ClusterState, Snapshot};
-use dovetail_core::commitments::Commitments;
 
 type Types = BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>;
 
@@ -35,6 +34,7 @@ struct State {
     types: Option<Types>,
     asked_types: Vec<InstanceTypesFor>,
     full_subnets: BTreeSet<String>,
+    uncertain: bool,
     written: bool,
     snapshots: usize,
 }
@@ -49,6 +49,7 @@ impl Default for State {
             types: Some(Types::new()),
             asked_types: Vec::new(),
             full_subnets: BTreeSet::new(),
+            uncertain: false,
             written: true,
             snapshots: 0,
         }
@@ -112,6 +113,11 @@ impl Heard {
     /// Subnets that have no address left.
     pub fn full_subnets(&self, ids: &[&str]) {
         self.0.borrow_mut().full_subnets = ids.iter().map(|id| (*id).to_owned()).collect();
+    }
+
+    /// True if there may be commitments that are not known.
+    pub fn is_uncertain(&self, uncertain: bool) {
+        self.0.borrow_mut().uncertain = uncertain;
     }
 
     /// Sets the answer to `Interrupted`: true if the end of an interrupted claim is written down.
@@ -246,10 +252,11 @@ impl Handler<InstanceTypesFor> for Ear {
 }
 
 impl Handler<CommitmentsKnown> for Ear {
-    type Result = Option<Arc<Commitments>>;
+    type Result = Option<CountedCommitments>;
 
     fn handle(&mut self, _: CommitmentsKnown, _: &mut Self::Context) -> Self::Result {
-        Some(Arc::default())
+        let are_certain = !self.0.0.borrow().uncertain;
+        Some(CountedCommitments { all: Arc::default(), are_certain })
     }
 }
 

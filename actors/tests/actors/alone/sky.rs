@@ -34,6 +34,8 @@ pub enum Fails {
     ClassNotReady,
     /// The token was used for something else.
     TokenUsed,
+    /// There is no way to the service from an isolated VPC.
+    Isolated,
     /// The call is never answered.
     Hangs,
 }
@@ -165,6 +167,7 @@ fn error(call: &'static str, fails: Fails) -> CloudError {
         Fails::NotThere => CloudError::Final { call, code: "QueueDoesNotExist".into(), message },
         Fails::ClassNotReady => CloudError::Final { call, code: "InvalidSubnetID.NotFound".into(), message },
         Fails::TokenUsed => CloudError::Final { call, code: "IdempotentParameterMismatch".into(), message },
+        Fails::Isolated => CloudError::isolated(call),
         Fails::Unknown | Fails::Hangs => CloudError::MayHaveHappened { call, code: "ConnectionLost".into(), message },
     }
 }
@@ -259,7 +262,7 @@ impl CloudInstances for Sky {
             Some(Fails::Hangs) => return std::future::pending().boxed(),
             Some(Fails::Throttled) => LaunchErrorKind::Retryable,
             Some(Fails::Unknown) => LaunchErrorKind::MayHaveHappened,
-            Some(Fails::Never | Fails::NotThere) => LaunchErrorKind::Final,
+            Some(Fails::Never | Fails::NotThere | Fails::Isolated) => LaunchErrorKind::Final,
             Some(Fails::ClassNotReady) => LaunchErrorKind::NodeClassNotReady,
             Some(Fails::TokenUsed) => LaunchErrorKind::TokenUsed,
         };

@@ -12,18 +12,14 @@ use jiff::{SignedDuration, Timestamp};
 use super::Ec2Cloud;
 use super::classify::{Effect, classify};
 use super::describe::filter;
+use super::plan_rates::Rates;
 use super::services::{PlanRate, SavingsPlan, next_page};
 use crate::error::CloudError;
 
 /// Most pages of plans, a hundred each, and of a plan's rates, a thousand each.
 const MOST_PAGES: usize = 10;
-/// Most plans whose rates are asked for at once: those of the others follow with later answers.
-const RATES_AT_ONCE: usize = 20;
 /// Largest price of a Reserved Instance that is shown, in dollars an hour.
 const MOST_DOLLARS: f64 = 1e6;
-
-/// Rates in dollars an hour, by instance type.
-pub(super) type Rates = Arc<BTreeMap<String, f64>>;
 
 impl Ec2Cloud {
     pub(super) async fn describe_reserved_instances(&self) -> Result<AccountAnswer, CloudError> {
@@ -42,8 +38,7 @@ impl Ec2Cloud {
 
     pub(super) async fn describe_savings_plans(&self) -> Result<AccountAnswer, CloudError> {
         if self.settings.isolated_vpc {
-            let why = "it is not asked, as there is no way to it from an isolated VPC";
-            return Err(CloudError::invalid("DescribeSavingsPlans", "IsolatedVpc", why));
+            return Err(CloudError::isolated("DescribeSavingsPlans"));
         }
         let (mut found, mut token) = (AccountAnswer::default(), None);
         for _ in 0..MOST_PAGES {
@@ -59,34 +54,14 @@ impl Ec2Cloud {
                 break;
             }
         }
-        self.add_rates(&mut found).await;
+        self.memory.plan_rates.add_to(&mut found, self.now(), |plan| self.rates_of(plan)).await;
         Ok(found)
     }
 
-    /// Adds the plans' own rates: they hold as long as a plan lasts, so each plan is asked for once in a while.
-    async fn add_rates(&self, answer: &mut AccountAnswer) {
-        let mut asked = 0;
-        for plan in &mut answer.found {
-            let known = self.memory.plan_rates.get(self.now(), &plan.id);
-            if known.is_none() && answer.without_rates.is_none() && asked < RATES_AT_ONCE {
-                asked += 1;
-                match self.rates_of(&plan.id).await {
-                    Ok(rates) => {
-                        self.memory.plan_rates.put(self.now(), plan.id.clone(), rates.clone());
-                        plan.rates = rates;
-                    }
-                    Err(error) => answer.without_rates = Some(error.to_string()),
-                }
-            } else {
-                plan.rates = known.unwrap_or_default();
-            }
-        }
-    }
-
-    async fn rates_of(&self, plan: &str) -> Result<Rates, CloudError> {
+    async fn rates_of(&self, plan: String) -> Result<Rates, CloudError> {
         let (mut rates, mut token) = (BTreeMap::new(), None);
         for _ in 0..MOST_PAGES {
-            let page = self.clients.savingsplans.describe_savings_plan_rates(plan, &self.region, token.as_deref());
+            let page = self.clients.savingsplans.describe_savings_plan_rates(&plan, &self.region, token.as_deref());
             let (page, next) = page.await.map_err(|e| classify("DescribeSavingsPlanRates", Effect::Repeatable, e))?;
             rates.extend(page.iter().filter_map(|rate| rate_of(rate, self.currency())));
             token = next_page(token.as_deref(), next);

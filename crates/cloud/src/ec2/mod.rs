@@ -11,6 +11,7 @@ pub mod family;
 mod instance_type;
 mod instances;
 mod launching;
+mod plan_rates;
 mod preflight;
 mod pricing;
 mod queue;
@@ -46,6 +47,7 @@ use crate::recorder::recorded;
 use crate::user_data::ClusterFacts;
 use cache::TtlCache;
 use launching::planned::PlannedCall;
+use plan_rates::PlanRates;
 use resolving::authorization::DryRunVerdict;
 use resolving::network::FreeAddresses;
 use resolving::placement::{GroupBinding, PlacementChoice};
@@ -129,8 +131,7 @@ struct Memory {
     group_zones: TtlCache<String, GroupBinding>,
     /// The cluster, as EKS describes it.
     cluster: TtlCache<(), ClusterFacts>,
-    /// Rates of Savings Plans, by id.
-    plan_rates: TtlCache<String, commitments::Rates>,
+    plan_rates: PlanRates,
     /// Free addresses by subnet, less what is being launched.
     addresses: Mutex<FreeAddresses>,
     /// Launches of which nobody knows what came, by token.
@@ -163,7 +164,7 @@ impl Ec2Cloud {
                 placement_groups: TtlCache::new(MINUTE),
                 group_zones: TtlCache::new(2 * MINUTE),
                 cluster: TtlCache::new(5 * MINUTE),
-                plan_rates: TtlCache::new(7 * 24 * 60 * MINUTE),
+                plan_rates: PlanRates::default(),
                 addresses: Mutex::default(),
                 // Longer than a claim may take to launch.
                 unsettled: TtlCache::new(10 * MINUTE),

@@ -20,7 +20,7 @@ pub(super) enum Closes {
 
 /// A code, or words of a message.
 struct Row {
-    /// Last part of a code, or words.
+    /// A code, or words. A code counts as a whole where it closes something.
     sign: &'static str,
     reason: &'static str,
     closes: Closes,
@@ -34,18 +34,15 @@ const UNKNOWN: &str = "LaunchFailed";
 const POLICY: &str = "allow the action in the controller's policy; the stack of this version allows all that it needs";
 const QUOTA: &str = "raise the quota in Service Quotas";
 const IMAGES: &str = "correct the EC2NodeClass's amiSelectorTerms";
+const SPOT_ROLE: &str = "create that role, or allow on-demand capacity in the NodePool";
 const PROFILE: &str = "correct the EC2NodeClass's role or instanceProfile";
 
 /// The first that fits counts.
-const ROWS: [Row; 26] = {
+const ROWS: [Row; 27] = {
     use Closes::{Fleets, Nothing, Offering, Spot, Subnet, VcpuQuota};
     [
-        row(
-            "ServiceLinkedRoleCreationNotPermitted",
-            "SpotSLRCreationFailed",
-            Spot,
-            "create that role, or allow on-demand capacity in the NodePool",
-        ),
+        row("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "SpotSLRCreationFailed", Spot, SPOT_ROLE),
+        row("ServiceLinkedRoleCreationNotPermitted", "SpotSLRCreationFailed", Nothing, SPOT_ROLE),
         row("not authorized for images", "AMIAuthorizationFailure", Nothing, IMAGES),
         row("UnauthorizedOperation", "Unauthorized", Nothing, POLICY),
         row("not authorized to perform", "Unauthorized", Nothing, POLICY),
@@ -98,8 +95,7 @@ const fn row(sign: &'static str, reason: &'static str, closes: Closes, advice: &
 impl Closes {
     /// The extent of what a refusal closes, by its code; by its message only where words in it say more than the code.
     pub(super) fn from_refusal(code: &str, message: &str) -> Self {
-        let last = code.rsplit('.').next().unwrap_or_default();
-        let fits = |row: &&Row| last == row.sign || (row.sign.contains(' ') && message.contains(row.sign));
+        let fits = |row: &&Row| code == row.sign || (row.sign.contains(' ') && message.contains(row.sign));
         ROWS.iter().filter(|row| row.closes != Self::Nothing).find(fits).map_or(Self::Nothing, |row| row.closes)
     }
 }
@@ -144,6 +140,11 @@ mod tests {
         assert_eq!(Closes::from_refusal("InvalidParameterValue", message), Closes::Nothing);
         assert_eq!(Closes::from_refusal("AuthFailure.ServiceLinkedRoleCreationNotPermitted", ""), Closes::Spot);
         assert_eq!(Closes::from_refusal("AuthFailure", "not allowed"), Closes::Nothing);
+        assert_eq!(
+            Closes::from_refusal("InvalidParameter.Unsupported", ""),
+            Closes::Nothing,
+            "the end of another code"
+        );
     }
 
     #[test]

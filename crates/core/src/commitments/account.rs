@@ -78,22 +78,24 @@ impl AccountList {
 /// Parts an answer into what makes sense, in the order of the ids, and the reasons for which the rest does not. What has ended is
 /// neither.
 fn sift(answer: AccountAnswer, now: Timestamp) -> (Vec<WrittenCommitment>, BTreeMap<String, String>) {
-    let AccountAnswer { found: all, mut left_out, .. } = answer;
-    let (mut ids, mut found) = (BTreeSet::new(), Vec::new());
-    for one in all.into_iter().filter(|one| one.ends.is_none_or(|end| end > now)) {
+    let AccountAnswer { found: mut all, mut left_out, .. } = answer;
+    all.retain(|one| one.ends.is_none_or(|end| end > now));
+    // In whatever order AWS names them, the same ones count.
+    all.sort_by(|a, b| a.id.cmp(&b.id));
+    let mut found: Vec<WrittenCommitment> = Vec::new();
+    for one in all {
         let mistake = match one.read_checked(1.0) {
-            _ if !is_id(&one.id) => Some("its id makes no sense".to_owned()),
-            _ if found.len() >= MOST => Some(format!("there are more than {MOST}")),
-            Ok(_) => None,
-            Err(what) => Some(what),
+            _ if !is_id(&one.id) => "its id makes no sense".to_owned(),
+            Err(what) => what,
+            Ok(_) if found.last().is_some_and(|last| last.id == one.id) => continue,
+            Ok(_) if found.len() >= MOST => format!("there are more than {MOST}"),
+            Ok(_) => {
+                found.push(one);
+                continue;
+            }
         };
-        match mistake {
-            Some(what) => _ = left_out.insert(one.id.chars().take(LONGEST_ID).collect(), what),
-            None if ids.insert(one.id.clone()) => found.push(one),
-            None => {}
-        }
+        left_out.insert(one.id.chars().take(LONGEST_ID).collect(), mistake);
     }
-    found.sort_by(|a, b| a.id.cmp(&b.id));
     (found, left_out.into_iter().take(MOST_LEFT_OUT).collect())
 }
 
@@ -103,7 +105,8 @@ fn is_id(id: &str) -> bool {
 }
 
 impl Commitments {
-    /// Declared commitments, which have been checked, and those of the account whose ids are not declared.
+    /// Declared commitments, which have been checked, and those of the account whose ids are not declared. Each kind has its own
+    /// bound, where it is read.
     #[must_use]
     pub fn with_account<'w>(
         declared: &'w [WrittenCommitment],
@@ -113,7 +116,7 @@ impl Commitments {
         let ids: BTreeSet<&str> = declared.iter().map(|one| one.id.as_str()).collect();
         let others = account.into_iter().filter(|one| !ids.contains(one.id.as_str()));
         let all = declared.iter().chain(others).filter_map(|one| one.read_checked(share).ok());
-        Self::new(all.take(MOST).collect())
+        Self::new(all.collect())
     }
 }
 
@@ -177,6 +180,28 @@ mod tests {
         let mut list = AccountList::default();
         list.learn(answer(json!(all)), at(0));
         assert_eq!((list.counted(at(0)).len(), list.left_out().len()), (MOST, MOST_LEFT_OUT));
+    }
+
+    #[test]
+    fn the_same_ones_count_in_whatever_order_they_are_named() {
+        let mut all: Vec<Value> = (0..MOST + 2).map(|at| instances(&format!("r-{at:03}"), 1)).collect();
+        let mut list = AccountList::default();
+        list.learn(answer(json!(all)), at(0));
+        let left_out: Vec<&str> = list.left_out().keys().map(String::as_str).collect();
+        assert_eq!(left_out, ["r-500", "r-501"]);
+        all.reverse();
+        assert_eq!(list.learn(answer(json!(all)), at(1)), Learned::Same);
+    }
+
+    #[test]
+    fn no_kind_takes_the_place_of_another() {
+        let some = |kind: &str| -> Vec<WrittenCommitment> {
+            let all: Vec<Value> = (0..400).map(|at| instances(&format!("{kind}-{at}"), 1)).collect();
+            answer(json!(all)).found
+        };
+        let (declared, first, second) = (some("a"), some("b"), some("c"));
+        let all = Commitments::with_account(&declared, first.iter().chain(&second), 1.0);
+        assert_eq!(all.iter().count(), 1_200);
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(crate) fn reserved_instances(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml
             .text("productDescription", "Linux/UNIX")
             .text("state", "active")
             .text("instanceTenancy", "default")
-            .text("currencyCode", "USD")
+            .text("currencyCode", cx.config.currency())
             .text("offeringClass", "standard")
             .text("offeringType", "No Upfront")
             .text("scope", one.scope());

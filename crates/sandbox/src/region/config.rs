@@ -156,6 +156,11 @@ impl RegionConfig {
         }
     }
 
+    /// Currency of the region's prices.
+    pub(crate) fn currency(&self) -> &'static str {
+        if self.partition() == "aws-cn" { "CNY" } else { "USD" }
+    }
+
     pub fn host_domain(&self) -> String {
         if self.region == "us-east-1" { "ec2.internal".to_owned() } else { format!("{}.compute.internal", self.region) }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dovetail_sandbox::apiserver::Gvr;
+use dovetail_sandbox::apiserver::{DAEMON_SETS, Gvr, PODS};
 use dovetail_sandbox::faults::FaultSettings;
 use dovetail_sandbox::log::ActionEntry;
 use dovetail_sandbox::region::AccountCapacityReservation;
@@ -68,7 +68,9 @@ pub(super) fn of_pool(world: &World, pool: &Value) -> Vec<Value> {
     let class = classes.iter().find(|one| one["metadata"]["name"] == class);
     let terms = class.and_then(|one| one["spec"]["capacityReservationSelectorTerms"].as_array().cloned());
     let selected = |one: &&AccountCapacityReservation| terms.iter().flatten().any(|term| selects(term, one));
-    let found = reservations.into_iter().filter(selected).filter(|one| allows(pool, one));
+    let pools = world.api.list(&Gvr::new("karpenter.sh", "v1", "nodepools"));
+    let comes_first = |one: &AccountCapacityReservation| !pools.iter().any(|other| goes_before(other, pool, one));
+    let found = reservations.into_iter().filter(selected).filter(|one| allows(pool, one) && comes_first(one));
     let slots =
         found.map(|one| json!({"id": one.id, "instanceType": one.instance_type, "zone": one.zone, "count": one.count}));
     slots.collect()
@@ -102,6 +104,12 @@ fn allows(pool: &Value, one: &AccountCapacityReservation) -> bool {
     fits && reserved
 }
 
+/// A heavier pool, which packing tries first, may not have the reservation.
+fn goes_before(other: &Value, pool: &Value, one: &AccountCapacityReservation) -> bool {
+    let weight = |pool: &Value| pool["spec"]["weight"].as_i64().unwrap_or_default();
+    weight(other) > weight(pool) && !allows(other, one)
+}
+
 /// The pool is consolidated, by budgets that always allow one node.
 fn is_consolidated(pool: &Value) -> bool {
     let (spec, disruption) = (&pool["spec"], &pool["spec"]["disruption"]);
@@ -111,12 +119,24 @@ fn is_consolidated(pool: &Value) -> bool {
     let own_annotations = pool["metadata"]["annotations"].as_object().into_iter().flatten();
     spec["replicas"].is_null()
         && spec["limits"].is_null()
+        && spec["template"]["metadata"]["annotations"].is_null()
         && template["terminationGracePeriod"].is_null()
         && (template["expireAfter"].is_null() || template["expireAfter"] == "Never")
         && (disruption["budgets"].is_null() || disruption["budgets"] == json!([{"nodes": "10%"}]))
         && policy == "WhenEmptyOrUnderutilized"
         && after.is_some_and(|after| after.as_secs_f64() <= LONGEST_AFTER)
         && own_annotations.into_iter().all(|(name, _)| name.starts_with("karpenter.sh/nodepool-hash"))
+}
+
+/// The pod has an owner, which makes another where it goes.
+fn is_owned(pod: &Value) -> bool {
+    pod["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty())
+}
+
+/// The DaemonSet has a pod on every node.
+fn is_everywhere(daemons: &Value) -> bool {
+    let spec = &daemons["spec"]["template"]["spec"];
+    spec["nodeSelector"].is_null() && spec["affinity"].is_null()
 }
 
 /// Nothing that any workload says is another for a machine of the same type and zone, or holds its pods.
@@ -126,7 +146,9 @@ fn moves_all(world: &World) -> bool {
         && none("apps", "v1", "statefulsets")
         && none("batch", "v1", "jobs")
         && none("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers")
-        && none("karpenter.sh", "v1alpha1", "nodeoverlays");
+        && none("karpenter.sh", "v1alpha1", "nodeoverlays")
+        && world.api.list(&PODS).iter().all(|pod| is_owned(pod))
+        && world.api.list(&DAEMON_SETS).iter().all(|set| is_everywhere(set));
     let sets = ["deployments", "replicasets"].map(|plural| world.api.list(&Gvr::new("apps", "v1", plural)));
     others
         && sets.iter().flatten().all(|set| {
@@ -205,6 +227,18 @@ fn disturbs(entry: &ActionEntry) -> bool {
     }
 }
 
+/// True if a step may make other pools or classes without their being noted: nothing is judged until they are.
+fn changes_pools(action: &Action) -> bool {
+    match action {
+        Action::Delete { kind, .. }
+        | Action::DeleteSome { kind, .. }
+        | Action::Lose { kind, .. }
+        | Action::Spoil { kind, .. } => matches!(kind.as_str(), "NodePool" | "EC2NodeClass"),
+        Action::Restore { .. } => true,
+        _ => false,
+    }
+}
+
 impl Checker {
     /// INV-26: no instance of a capacity reservation stands empty for more than ten minutes while a bought machine of the same
     /// type and zone, in a pool that may have it, runs pods that may move, and nothing else is under way.
@@ -226,6 +260,9 @@ impl Checker {
             term = entry.term.or(term);
             state.apply(entry);
             fleet.apply(entry);
+            if step(entry).is_some_and(|action| changes_pools(&action)) {
+                state.rules.pools.values_mut().for_each(|pool| pool.slots.clear());
+            }
             let of_claim = entry.kind == "api" && entry.text("resource") == "nodeclaims" && entry.replica.is_some();
             let is_held = || state.claims.get(entry.text("uid")).is_some_and(|claim| claim.held.is_some());
             if of_claim && (entry.text("verb") == "delete" || is_held()) {
@@ -282,4 +319,43 @@ fn has_pods(state: &ClusterRecord, claim: &Claim) -> bool {
     let names = state.index.nodes_of(&claim.instance);
     let uids = names.filter_map(|name| state.index.pods_by_node().get(name)).flatten();
     uids.filter_map(|uid| state.pods.get(uid)).any(|pod| pod.ready && !pod.owner.starts_with("DaemonSet/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(weight: Value, capacity_type: &str) -> Value {
+        let requirements = json!([{"key": CAPACITY_TYPE, "operator": "In", "values": [capacity_type, "on-demand"]}]);
+        let template = json!({"spec": {"requirements": requirements}});
+        json!({"spec": {"weight": weight, "template": template, "disruption": {"consolidateAfter": "30s"}}})
+    }
+
+    #[test]
+    fn pools_whose_nodes_are_not_disrupted_are_not_judged() {
+        let mut own = pool(Value::Null, "reserved");
+        assert!(is_consolidated(&own));
+        own["spec"]["template"]["metadata"] = json!({"annotations": {"karpenter.sh/do-not-disrupt": "true"}});
+        assert!(!is_consolidated(&own));
+    }
+
+    #[test]
+    fn a_heavier_pool_without_the_reservation_goes_before() {
+        let (own, slot) = (pool(json!(5), "reserved"), AccountCapacityReservation::default());
+        for (weight, capacity_type, before) in
+            [(json!(6), "spot", true), (json!(6), "reserved", false), (json!(5), "spot", false)]
+        {
+            assert_eq!(goes_before(&pool(weight.clone(), capacity_type), &own, &slot), before, "{weight}");
+        }
+        assert!(!goes_before(&pool(Value::Null, "spot"), &own, &slot));
+    }
+
+    #[test]
+    fn pods_of_nobody_and_daemons_of_some_nodes_are_not_alike() {
+        let owned = |owners: Value| is_owned(&json!({"metadata": {"ownerReferences": owners}}));
+        assert!(owned(json!([{"kind": "ReplicaSet"}])) && !owned(Value::Null) && !owned(json!([])));
+        let daemons = |spec: Value| is_everywhere(&json!({"spec": {"template": {"spec": spec}}}));
+        assert!(daemons(json!({})) && !daemons(json!({"nodeSelector": {"a": "b"}})));
+        assert!(!daemons(json!({"affinity": {"nodeAffinity": {}}})));
+    }
 }

@@ -60,7 +60,7 @@ pub enum Action {
         /// Name of the Node, which is its instance's hostname.
         node: String,
     },
-    /// The running instances of a spot pool get their warning.
+    /// The instances of a spot pool get their warning, those that are being started among them.
     InterruptPool {
         /// Instance type and zone, `m5.large/us-east-1a`.
         pool: String,

@@ -14,14 +14,12 @@ const NOTICE: Duration = Duration::from_secs(120);
 impl World {
     /// Ids of the spot instances that run.
     pub(super) fn running_spot(&self) -> Vec<String> {
-        self.running(|_| true)
+        self.spot(|one| one.state == InstanceState::Running)
     }
 
-    fn running(&self, wanted: impl Fn(&RegionInstance) -> bool) -> Vec<String> {
-        let runs = |one: &RegionInstance| {
-            one.capacity_type == CapacityType::Spot && one.state == InstanceState::Running && wanted(one)
-        };
-        self.region.instances().into_iter().filter(runs).map(|one| one.id).collect()
+    fn spot(&self, wanted: impl Fn(&RegionInstance) -> bool) -> Vec<String> {
+        let is_wanted = |one: &RegionInstance| one.capacity_type == CapacityType::Spot && wanted(one);
+        self.region.instances().into_iter().filter(is_wanted).map(|one| one.id).collect()
     }
 
     pub(super) fn interrupt_share(&self, share: f64) -> Result<(), Failure> {
@@ -30,10 +28,12 @@ impl World {
         spot.iter().take(count).try_for_each(|id| self.interrupt(id))
     }
 
-    /// Interrupts what runs in a pool, which is nothing where it is not used, and sells the pool out for a while.
+    /// Interrupts what lives in a pool, which is nothing where it is not used, and sells the pool out for a while.
     pub(super) fn interrupt_pool(&self, pool: &str, duration: Duration) -> Result<(), Failure> {
-        let of_pool = |one: &RegionInstance| pool.split_once('/') == Some((&*one.instance_type, &*one.zone));
-        self.running(of_pool).iter().try_for_each(|id| self.interrupt(id))?;
+        let of_pool = |one: &RegionInstance| {
+            one.state.is_alive() && pool.split_once('/') == Some((&*one.instance_type, &*one.zone))
+        };
+        self.spot(of_pool).iter().try_for_each(|id| self.interrupt(id))?;
         if !duration.is_zero() {
             let (faults, glob) = (self.faults.clone(), format!("{pool}/spot"));
             faults.change(|faults| faults.ec2.insufficient_capacity.push(glob.clone()));

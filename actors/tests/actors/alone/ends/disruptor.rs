@@ -328,6 +328,29 @@ fn two_under_used_nodes_stay_until_their_replacement_stands() {
 }
 
 #[test]
+fn consolidation_waits_while_commitments_are_not_certain() {
+    let mut settings = Settings::default();
+    settings.commitments.read_setting("account").unwrap();
+    alone_with(settings, |bench| async move {
+        bench.class("default");
+        bench.pool_of("default", under_used());
+        bench.offer("default");
+        bench.heard.is_uncertain(true);
+        let actor = start(&bench);
+        nodes(&bench, 3);
+        bench.pod("web-1", Some(1));
+        bench.pod("web-2", Some(2));
+        let moves = || bench.told.lines().iter().any(|line| line.contains("underutilized"));
+        go_on(&bench, &actor, 600).await;
+        assert!(!moves(), "{:?}", bench.told.lines());
+        assert_eq!(removed(&bench), [("default-3".to_owned(), RemovalReason::Empty)], "what is empty does not wait");
+        bench.heard.is_uncertain(false);
+        go_on(&bench, &actor, 300).await;
+        assert!(moves(), "{:?}", bench.told.lines());
+    });
+}
+
+#[test]
 fn a_pod_that_may_not_be_disrupted_keeps_its_node() {
     with_pool(under_used(), async |bench| {
         let actor = start(&bench);

@@ -1,12 +1,10 @@
 //! Savings Plans and Reserved Instances of the account: asked for once an hour, believed within bounds, and said once.
 
-use std::sync::Arc;
-
 use actix::prelude::*;
 use dovetail_actors::Settings;
 use dovetail_actors::catalogue::Catalogue;
-use dovetail_actors::messages::{CommitmentsKnown, Detach, WorldChanged};
-use dovetail_core::commitments::{AccountAnswer, Commitments};
+use dovetail_actors::messages::{CommitmentsKnown, CountedCommitments, Detach, WorldChanged};
+use dovetail_core::commitments::AccountAnswer;
 use serde_json::{Value, json};
 
 use super::catalogue::start;
@@ -30,9 +28,17 @@ fn plan(id: &str, ends: Option<String>) -> AccountAnswer {
     answer(json!([{"id": id, "type": "computeSavingsPlan", "dollarsPerHour": 1.0, "ends": ends}]))
 }
 
+async fn counted(catalogue: &Addr<Catalogue>) -> Option<CountedCommitments> {
+    catalogue.send(CommitmentsKnown).await.unwrap()
+}
+
 async fn known(catalogue: &Addr<Catalogue>) -> Option<Vec<String>> {
-    let all: Option<Arc<Commitments>> = catalogue.send(CommitmentsKnown).await.unwrap();
-    all.map(|all| all.iter().map(|one| one.id.clone()).collect())
+    counted(catalogue).await.map(|known| known.all.iter().map(|one| one.id.clone()).collect())
+}
+
+/// True if consolidation may go by what is known.
+async fn are_certain(catalogue: &Addr<Catalogue>) -> bool {
+    counted(catalogue).await.is_some_and(|known| known.are_certain)
 }
 
 #[test]
@@ -65,6 +71,56 @@ fn answers_that_never_come_are_awaited_for_a_moment() {
         assert_eq!(known(&catalogue).await, None);
         bench.pass(2.0).await;
         assert_eq!(known(&catalogue).await, Some(vec![]));
+    });
+}
+
+#[test]
+fn a_call_that_hangs_does_not_hide_the_other_kind() {
+    with_account(async |bench| {
+        bench.sky.commits(instances(2), plan("s", None));
+        bench.sky.always("savings_plans", Some(Fails::Hangs));
+        let catalogue = start(&bench);
+        bench.pass(21.0).await;
+        assert_eq!(known(&catalogue).await.unwrap(), ["r"]);
+        assert_eq!((bench.told.count("commitments_read"), bench.told.count("commitments_unread")), (1, 1));
+        bench.pass(3600.0).await;
+        assert_eq!((bench.sky.count("reserved_instances"), bench.sky.count("savings_plans")), (2, 1));
+    });
+}
+
+#[test]
+fn consolidation_waits_for_a_kind_that_is_not_known() {
+    with_account(async |bench| {
+        bench.sky.commits(instances(2), plan("s", None));
+        bench.sky.always("reserved_instances", Some(Fails::Throttled));
+        let catalogue = start(&bench);
+        bench.pass(1.0).await;
+        assert_eq!((known(&catalogue).await.unwrap(), are_certain(&catalogue).await), (vec!["s".into()], false));
+        bench.pass(890.0).await;
+        assert!(!are_certain(&catalogue).await);
+        assert_eq!(bench.told.count("commitments_unread"), 1);
+        bench.pass(10.0).await;
+        assert!(are_certain(&catalogue).await, "for 15 minutes at most");
+        assert_eq!(bench.told.count("commitments_unread"), 2);
+        let later = start(&bench);
+        bench.sky.always("reserved_instances", None);
+        bench.pass(1.0).await;
+        assert!(are_certain(&later).await, "once all have answered");
+    });
+}
+
+#[test]
+fn an_isolated_vpc_is_said_once_and_asked_hourly() {
+    with_account(async |bench| {
+        bench.sky.commits(instances(2), AccountAnswer::default());
+        bench.sky.always("savings_plans", Some(Fails::Isolated));
+        let catalogue = start(&bench);
+        bench.pass(1.0).await;
+        assert!(are_certain(&catalogue).await);
+        bench.pass(3.0 * 3600.0).await;
+        assert_eq!((bench.sky.count("savings_plans"), bench.told.count("commitments_unread")), (4, 1));
+        let said = bench.told.lines().join("\n");
+        assert!(said.contains("isolated VPC") && !said.contains("role"), "{said}");
     });
 }
 

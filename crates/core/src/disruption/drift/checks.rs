@@ -83,7 +83,7 @@ impl Subject<'_> {
             DriftReason::Ami => offered.image(self.claim, status),
             DriftReason::SecurityGroup => self.security_groups(status),
             DriftReason::Subnet => self.subnet(status),
-            DriftReason::CapacityReservation => self.reservation(status),
+            DriftReason::CapacityReservation => offered.reservation(self.reservation(status), self.facts),
             DriftReason::PlacementGroup => self.placement_group(status),
         }
     }

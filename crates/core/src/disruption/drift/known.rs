@@ -80,6 +80,7 @@ pub struct DriftKnowledge {
     classes: BTreeMap<String, OfClass>,
     held: BTreeMap<String, Held>,
     missed: Missed,
+    lacked: Missed,
     images: ImagesByType,
     stamped: BTreeMap<String, (u32, Timestamp)>,
     unpinned: SayOnce<(String, String)>,
@@ -115,6 +116,7 @@ impl DriftKnowledge {
         self.images.clear();
         self.held.retain(|uid, held| there(uid, &held.claim));
         self.missed.retain(|uid, _| self.held.contains_key(uid));
+        self.lacked.retain(|uid, _| self.held.contains_key(uid));
         self.stamped.retain(|uid, _| self.held.contains_key(uid));
         self.seen = Some(Seen { offers: offers.clone(), networks: self.networks.clone(), gates: self.gates, at: now });
     }
@@ -209,8 +211,8 @@ impl DriftKnowledge {
             network: instance_of(&entry.claim).and_then(|id| self.networks.get(id)),
             gates: self.gates,
         };
-        let drift =
-            subject.drift(&mut OffersAtLook { offers, now, missed: &mut self.missed, images: &mut self.images });
+        let (missed, lacked, images) = (&mut self.missed, &mut self.lacked, &mut self.images);
+        let drift = subject.drift(&mut OffersAtLook { offers, now, missed, lacked, images });
         out.marks.extend(DriftMark::from_drift(&entry.claim, &machine.node.name, &machine.claim.pool, &drift));
         let hashes = (Some(pool.hash.as_str()), of_class.map(|class| class.hash.as_str()));
         if let Some(stamp) = HashStamp::from_claim(&entry.claim, hashes.0, hashes.1)

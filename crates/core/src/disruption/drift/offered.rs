@@ -18,7 +18,11 @@ const YOUNG: SignedDuration = SignedDuration::from_hours(1);
 /// Time for which a type has to be missed before that is believed: an answer of the cloud may be short.
 const MISSED: SignedDuration = SignedDuration::from_mins(30);
 
-/// Times since which types of claims are missed, by uid: a term's own knowledge.
+/// Time for which a class has to lack a node's reservation before that is believed: where the reservation has ended, the node's
+/// labels say so by then, and it stays.
+const LACKED: SignedDuration = SignedDuration::from_mins(2);
+
+/// Times since which types of claims, or their reservations, are missed, by uid: a term's own knowledge.
 pub(super) type Missed = BTreeMap<String, Timestamp>;
 
 /// Image that a type takes, by class and type: computed once, as long as neither offers nor classes change.
@@ -28,6 +32,8 @@ pub(super) struct OffersAtLook<'a> {
     pub offers: &'a OffersByClass,
     pub now: Timestamp,
     pub missed: &'a mut Missed,
+    /// Reservations that classes lack.
+    pub lacked: &'a mut Missed,
     pub images: &'a mut ImagesByType,
 }
 
@@ -56,6 +62,21 @@ impl<'a> OffersAtLook<'a> {
             return Check::Unknown;
         }
         Check::Differs(format!("instance type {name} is not offered any more where the node is"))
+    }
+
+    /// A check of the reservation, where a difference is believed only once it has lasted.
+    pub fn reservation(&mut self, check: Check, facts: &ClaimFacts) -> Check {
+        match check {
+            Check::Agrees => drop(self.lacked.remove(&facts.uid)),
+            Check::Unknown => {}
+            Check::Differs(_) => {
+                let since = *self.lacked.entry(facts.uid.clone()).or_insert(self.now);
+                if self.now.duration_since(since) < LACKED {
+                    return Check::Unknown;
+                }
+            }
+        }
+        check
     }
 
     /// Checks that the class still has the claim's image for its type. No drift where it has none for it.

@@ -215,7 +215,11 @@ fn reservation_the_class_lost_is_drift_while_the_gate_is_on() {
             class["status"]["conditions"].as_array_mut().unwrap().push(ready(status));
         });
         all.node("n", reserved);
-        all.look(1.0);
+        for early in [1.0, 70.0, 115.0] {
+            all.look(early);
+            assert_eq!(all.reason("n"), None, "its labels may follow");
+        }
+        all.look(190.0);
         assert_eq!(all.reason("n").as_deref(), reason, "{gate} {status}");
     }
 }
@@ -236,6 +240,7 @@ fn reservation_of_no_selector_is_drift_if_open_ones_are_known() {
             claim["metadata"]["labels"]["karpenter.k8s.aws/capacity-reservation-id"] = json!("cr-1");
         });
         all.look(1.0);
+        all.look(130.0);
         assert_eq!(all.reason("n").is_some(), drifts, "{condition:?}");
     }
 }

@@ -45,7 +45,7 @@ fn plan(cx: &Cx<'_>, one: &AccountSavingsPlan) -> Value {
         "savingsPlanType": if of_family { "EC2Instance" } else { "Compute" },
         "paymentOption": "No Upfront",
         "productTypes": if of_family { json!(["EC2"]) } else { json!(["EC2", "Fargate", "Lambda"]) },
-        "currency": "USD",
+        "currency": cx.config.currency(),
         "commitment": one.dollars_per_hour.to_string(),
         "upfrontPaymentAmount": "0.0",
         "recurringPaymentAmount": one.dollars_per_hour.to_string(),
@@ -65,7 +65,7 @@ fn rates(cx: &mut Cx<'_>, body: &Value) -> Result<Value, AwsError> {
         let property = |name: &str, value: &str| json!({"name": name, "value": value});
         json!({
             "rate": format!("{:.6}", price * (1.0 - plan.discount)),
-            "currency": "USD",
+            "currency": cx.config.currency(),
             "unit": "Hrs",
             "productType": "EC2",
             "serviceCode": "AmazonEC2",

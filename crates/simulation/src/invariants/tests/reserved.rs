@@ -61,6 +61,16 @@ fn what_is_used_shared_or_disturbed_is_not_inv_26() {
         beside(run, "a", 1700.0);
         run.world(1000.0, "fault", json!({}));
     });
+    // The pools and classes that are there from then on are not noted.
+    for step in [
+        Action::Lose { kind: "EC2NodeClass".into(), count: None },
+        Action::DeleteSome { kind: "NodePool".into(), count: Some(1) },
+    ] {
+        assert_none(|run| {
+            beside(run, "a", 9000.0);
+            run.step(1000.0, &step);
+        });
+    }
     let held = |run: &mut Run, at: f64| {
         let claim = json!({"nodePool": "default", "requests": {"cpu": "2", "memory": "2Gi", "pods": "2"}, "term": "1",
             "token": "tok-1", "providerID": provider("i-1")});
