@@ -183,7 +183,7 @@ mod tests {
     #[tokio::test]
     async fn plans_without_rates_do_not_keep_others_from_theirs() {
         let known = PlanRates::default();
-        let ask = |id: String| if id < "s-20".to_owned() { answered(&[]) } else { answered(&[("m5.large", 0.05)]) };
+        let ask = |id: String| if id.as_str() < "s-20" { answered(&[]) } else { answered(&[("m5.large", 0.05)]) };
         assert_eq!(with_rates(&added(&known, 25, 0, ask).await), 0);
         assert_eq!(with_rates(&added(&known, 25, 1, ask).await), 5);
     }
