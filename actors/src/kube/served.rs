@@ -112,6 +112,7 @@ pub async fn watch_where_served<K: OptionalKind>(
             }
         };
         tokio::select! {
+            biased;
             () = watching => {}
             () = no_longer_served(version, &failed, || newest::<K>(&client)) => {}
         }
