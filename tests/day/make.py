@@ -159,19 +159,19 @@ def make(seed, variant, folder):
     return folder / "scenario.yaml"
 
 
-def shapes(folder):
-    """What pods of a scenario ask for: CPU in thousandths, memory in MiB, and the kind of their workload."""
-    found = []
+def workloads(folder):
+    """The workloads of a scenario: kind, name, and what their pods ask for: CPU in thousandths, memory in MiB."""
     for path in sorted(Path(folder).glob("*.yaml")):
         for text in path.read_text().split("---\n"):
-            if not text.startswith("{"):
-                continue
-            one = json.loads(text)
+            one = json.loads(text) if text.startswith("{") else {"kind": ""}
             if one["kind"] in ("Deployment", "StatefulSet", "Job"):
                 asks = one["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]
-                shape = (int(asks["cpu"][:-1]), int(asks["memory"][:-2]), one["kind"])
-                found += [] if shape in found else [shape]
-    return found
+                yield one["kind"], one["metadata"]["name"], int(asks["cpu"][:-1]), int(asks["memory"][:-2])
+
+
+def shapes(folder):
+    """What pods of a scenario ask for: CPU in thousandths, memory in MiB, and the kind of their workload."""
+    return list(dict.fromkeys((cpu, memory, kind) for kind, _, cpu, memory in workloads(folder)))
 
 
 if __name__ == "__main__":

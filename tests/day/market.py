@@ -168,16 +168,8 @@ def make_day(seed, folder, settings=None, gates=None, disruption="{consolidateAf
 
 def shapes(folder):
     """Shapes of a day's pods: CPU in thousandths, memory in MiB, the kind of their workload, and of a Deployment its name."""
-    found = []
-    for path in sorted(Path(folder).glob("*.yaml")):
-        for text in path.read_text().split("---\n"):
-            one = json.loads(text) if text.startswith("{") else {"kind": ""}
-            if one["kind"] in ("Deployment", "StatefulSet", "Job"):
-                asks = one["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]
-                name = one["metadata"]["name"] if one["kind"] == "Deployment" else ""
-                shape = (int(asks["cpu"][:-1]), int(asks["memory"][:-2]), one["kind"], name)
-                found += [] if shape in found else [shape]
-    return found
+    own = ((cpu, memory, kind, name if kind == "Deployment" else "") for kind, name, cpu, memory in make.workloads(folder))
+    return list(dict.fromkeys(own))
 
 
 if __name__ == "__main__":
