@@ -13,6 +13,7 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use super::Overlays;
+use crate::context::looks::Looking;
 use crate::kube::calls::{CallError, Calls};
 use crate::messages::{Record, Wrote, reference};
 use crate::reading::LenientApi;

@@ -17,6 +17,7 @@ use kube::ResourceExt;
 
 use crate::context::brakes::Brakes;
 use crate::context::env::Env;
+use crate::context::looks::{Looking, Looks};
 use crate::kube::calls::Calls;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToRecorder};
 use crate::messages::{ClusterChanged, InstanceTypesFor, Observe, OverlaysState, TakeSnapshot};
@@ -49,10 +50,7 @@ pub struct OverlaysLinks {
 pub struct Overlays {
     env: Env,
     links: OverlaysLinks,
-    looking: bool,
-    changed: bool,
-    /// Time and handle of the next look.
-    wake: Option<(Duration, SpawnHandle)>,
+    looks: Looks,
     /// Time of the last look. Monotonic.
     looked: Option<Duration>,
     state: OverlaysState,
@@ -70,15 +68,39 @@ impl Overlays {
         Self {
             env: env.for_actor("overlays"),
             links,
-            looking: false,
-            changed: false,
-            wake: None,
+            looks: Looks::default(),
             looked: None,
             state: OverlaysState::default(),
             reported: BTreeMap::new(),
             writing: BTreeSet::new(),
             brakes: Brakes::default(),
         }
+    }
+}
+
+impl Looking for Overlays {
+    fn looks(&mut self) -> &mut Looks {
+        &mut self.looks
+    }
+
+    fn look_clock(&self) -> Duration {
+        self.env.now()
+    }
+
+    fn begin_look(&mut self, ctx: &mut Context<Self>) {
+        if self.looks.under_way() || !self.links.calls.may_act() || !self.env.skew().is_borne() {
+            return self.look_in(POLL, ctx);
+        }
+        self.looks.begin();
+        self.looked = Some(self.env.now());
+        let looking = evaluate_overlays(self.links.clone()).into_actor(self);
+        ctx.spawn(looking.map(|found, actor, ctx| {
+            let again = match found {
+                Some((snapshot, overlaid)) => actor.report(&snapshot, &overlaid, ctx),
+                None => RETRY_DELAY,
+            };
+            actor.end_look(again, actor.rest(), ctx);
+        }));
     }
 }
 
@@ -94,11 +116,7 @@ impl Handler<ClusterChanged> for Overlays {
     type Result = ();
 
     fn handle(&mut self, _: ClusterChanged, ctx: &mut Self::Context) {
-        if self.looking {
-            self.changed = true;
-        } else {
-            self.look_soon(ctx);
-        }
+        self.look_at_change(self.rest(), ctx);
     }
 }
 
@@ -111,45 +129,10 @@ impl Handler<Observe> for Overlays {
 }
 
 impl Overlays {
-    /// Looks after that time, or sooner if that is planned already.
-    fn look_in(&mut self, after: Duration, ctx: &mut Context<Self>) {
-        let due = self.env.now() + after;
-        if let Some((planned, handle)) = self.wake {
-            if planned <= due {
-                return;
-            }
-            ctx.cancel_future(handle);
-        }
-        let handle = ctx.run_later(after, |actor, ctx| {
-            actor.wake = None;
-            actor.look_at_overlays(ctx);
-        });
-        self.wake = Some((due, handle));
-    }
-
-    /// Looks after a change, but not more often than it may.
-    fn look_soon(&mut self, ctx: &mut Context<Self>) {
+    /// Time after which a change is looked at: not more often than it may.
+    fn rest(&self) -> Duration {
         let rested = self.looked.map_or(Duration::ZERO, |last| (last + REST).saturating_sub(self.env.now()));
-        self.look_in(rested.max(SETTLING_TIME), ctx);
-    }
-
-    fn look_at_overlays(&mut self, ctx: &mut Context<Self>) {
-        if self.looking || !self.links.calls.may_act() || !self.env.skew().is_borne() {
-            return self.look_in(POLL, ctx);
-        }
-        (self.looking, self.changed, self.looked) = (true, false, Some(self.env.now()));
-        let looking = evaluate_overlays(self.links.clone()).into_actor(self);
-        ctx.spawn(looking.map(|found, actor, ctx| {
-            actor.looking = false;
-            let again = match found {
-                Some((snapshot, overlaid)) => actor.report(&snapshot, &overlaid, ctx),
-                None => RETRY_DELAY,
-            };
-            actor.look_in(again, ctx);
-            if actor.changed {
-                actor.look_soon(ctx);
-            }
-        }));
+        rested.max(SETTLING_TIME)
     }
 
     /// Says of each overlay what has been found; answers when to look again.
