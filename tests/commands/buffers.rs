@@ -3,37 +3,14 @@
 use serde_json::Value;
 
 use crate::common::{dovetail, stderr, stdout, write};
+use crate::web::Web;
 
 /// Three pods and a buffer with that spec.
 fn manifests(spec: &str) -> String {
-    format!(
-        "apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {{name: base}}
-spec:
-  template:
-    spec:
-      nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}
-      requirements:
-        - {{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}
-        - {{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {{name: web}}
-spec:
-  replicas: 2
-  selector: {{matchLabels: {{app: web}}}}
-  template:
-    metadata: {{labels: {{app: web}}}}
-    spec: {{containers: [{{name: main, image: pause, resources: {{requests: {{cpu: 500m}}}}}}]}}
----
-apiVersion: autoscaling.x-k8s.io/v1beta1
-kind: CapacityBuffer
-metadata: {{name: room}}
-spec: {spec}
-"
-    )
+    let buffer = format!(
+        "---\napiVersion: autoscaling.x-k8s.io/v1beta1\nkind: CapacityBuffer\nmetadata: {{name: room}}\nspec: {spec}\n"
+    );
+    Web { pool: String::new(), types: "m5.large", replicas: 2, cpu: "500m" }.with(&buffer)
 }
 
 const OF_WEB: &str = "{scalableRef: {apiGroup: apps, kind: Deployment, name: web}, replicas: 4}";

@@ -28,4 +28,5 @@ mod record;
 mod settings;
 mod shadow;
 mod static_pools;
+mod web;
 mod what_if;

@@ -3,32 +3,11 @@
 use serde_json::Value;
 
 use crate::common::{dovetail, stderr, stdout, write};
+use crate::web::Web;
 
 /// Two pods, a pool of two types, and these overlays.
 fn manifests(overlays: &str) -> String {
-    format!(
-        "apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {{name: base}}
-spec:
-  template:
-    spec:
-      nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}
-      requirements:
-        - {{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}
-        - {{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, r5.large]}}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {{name: web}}
-spec:
-  replicas: 2
-  selector: {{matchLabels: {{app: web}}}}
-  template:
-    metadata: {{labels: {{app: web}}}}
-    spec: {{containers: [{{name: main, image: pause, resources: {{requests: {{cpu: 500m}}}}}}]}}
-{overlays}"
-    )
+    Web { pool: String::new(), types: "m5.large, r5.large", replicas: 2, cpu: "500m" }.with(overlays)
 }
 
 fn overlay(name: &str, spec: &str) -> String {

@@ -3,32 +3,11 @@
 use serde_json::Value;
 
 use crate::common::{dovetail, stderr, stdout, write};
+use crate::web::Web;
 
 /// Six pods that each need a node of its own, and these quotas.
 fn manifests(quotas: &str) -> String {
-    format!(
-        "apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {{name: base}}
-spec:
-  template:
-    spec:
-      nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}
-      requirements:
-        - {{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}
-        - {{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {{name: web}}
-spec:
-  replicas: 6
-  selector: {{matchLabels: {{app: web}}}}
-  template:
-    metadata: {{labels: {{app: web}}}}
-    spec: {{containers: [{{name: main, image: pause, resources: {{requests: {{cpu: 1500m}}}}}}]}}
-{quotas}"
-    )
+    Web { pool: String::new(), types: "m5.large", replicas: 6, cpu: "1500m" }.with(quotas)
 }
 
 fn quota(name: &str, spec: &str) -> String {

@@ -3,38 +3,17 @@
 use serde_json::Value;
 
 use crate::common::{dovetail, stderr, stdout, write};
+use crate::web::Web;
 
-/// A static pool of so many nodes, and five pods.
-fn manifests(replicas: u32, limits: &str) -> String {
-    format!(
-        "apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {{name: base}}
-spec:
-  replicas: {replicas}
-{limits}  template:
-    spec:
-      nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}
-      requirements:
-        - {{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}
-        - {{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m5.xlarge]}}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {{name: web}}
-spec:
-  replicas: 5
-  selector: {{matchLabels: {{app: web}}}}
-  template:
-    metadata: {{labels: {{app: web}}}}
-    spec: {{containers: [{{name: main, image: pause, resources: {{requests: {{cpu: 500m}}}}}}]}}
-"
-    )
+/// A static pool of three nodes, and five pods.
+fn manifests(limits: &str) -> String {
+    let pool = format!("  replicas: 3\n{limits}");
+    Web { pool, types: "m5.large, m5.xlarge", replicas: 5, cpu: "500m" }.with("")
 }
 
 #[test]
 fn static_nodes_are_planned_over_the_zones_and_take_pods() {
-    let file = write("plan-static/all.yaml", &manifests(3, ""));
+    let file = write("plan-static/all.yaml", &manifests(""));
     let output = dovetail(&["plan", "-f", &file, "--feature-gates", "StaticCapacity=true", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
@@ -55,14 +34,14 @@ fn static_nodes_are_planned_over_the_zones_and_take_pods() {
 
 #[test]
 fn static_pool_says_what_its_limit_leaves_out() {
-    let file = write("plan-static-limit/all.yaml", &manifests(3, "  limits: {nodes: 2}\n"));
+    let file = write("plan-static-limit/all.yaml", &manifests("  limits: {nodes: 2}\n"));
     let text = stdout(&dovetail(&["plan", "-f", &file, "--feature-gates", "StaticCapacity=true"]));
     assert!(text.contains("2 to launch (") && text.contains("the rest is missing: spec.limits.nodes is 2"), "{text}");
 }
 
 #[test]
 fn plan_without_the_gate_leaves_a_static_pool_out() {
-    let file = write("plan-static-off/all.yaml", &manifests(3, ""));
+    let file = write("plan-static-off/all.yaml", &manifests(""));
     for more in [&[][..], &["--feature-gates", "StaticCapacity=false"][..]] {
         let output = dovetail(&[&["plan", "-f", &file], more].concat());
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
