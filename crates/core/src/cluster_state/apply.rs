@@ -135,7 +135,7 @@ impl ClusterState {
         let concerns = self.now.deleting.concerns_node(&entry, same_machine);
         self.to_learn.nodes.insert(entry.name.clone());
         self.note_node_change(&entry);
-        Arc::make_mut(&mut self.now.nodes).insert(entry.name.clone(), Arc::new(entry));
+        self.put_node(entry);
         if concerns {
             self.look_who_leaves();
         }
@@ -147,7 +147,7 @@ impl ClusterState {
         let same = |known: &Arc<NodeEntry>| uid.is_none_or(|uid| known.uid == uid);
         if self.now.nodes.get(name).is_some_and(same) {
             self.forget_unreadable(WatchedKind::Node, name);
-            Arc::make_mut(&mut self.now.nodes).remove(name);
+            self.take_node(name);
             self.uses.forget_node(name);
             self.forget_node_changes(name);
             self.forget_target(&NominationTarget::Node(name.to_owned()));

@@ -122,16 +122,12 @@ impl Snapshot {
         let whole = deleting.claims.iter().filter(|name| !self.is_refused(name));
         let of_claims = whole.filter_map(|name| self.claims.get(name)).map(|entry| entry.provider_id());
         let of_nodes = deleting.nodes.iter().filter_map(|name| self.nodes.get(name)).map(|node| &*node.provider_id);
-        let machines: BTreeSet<&str> = of_claims.chain(of_nodes).filter(|id| !id.is_empty()).collect();
-        let claims = self.claims.iter().filter(|(_, entry)| machines.contains(entry.provider_id()));
-        let nodes = self.nodes.values().filter(|node| machines.contains(&*node.provider_id));
-        let (claims, nodes): (Vec<_>, Vec<_>) =
-            (claims.map(|(name, _)| name.clone()).collect(), nodes.map(|node| node.name.clone()).collect());
-        deleting.claims.extend(claims);
-        deleting.nodes.extend(nodes);
+        let machines: BTreeSet<&str> = of_claims.chain(of_nodes).collect();
+        deleting.claims.extend(machines.iter().flat_map(|machine| self.claim_names_on(machine)).cloned());
+        deleting.nodes.extend(machines.iter().flat_map(|machine| self.node_names_on(machine)).cloned());
         for entry in deleting.claims.iter().filter_map(|name| self.claims.get(name)) {
             let Some(ends) = entry.facts.ends.filter(|_| !self.is_refused(&entry.facts.name)) else { continue };
-            let own = deleting.nodes.iter().filter(|name| self.nodes.get(*name).is_some_and(|node| entry.is_on(node)));
+            let own = self.node_names_on(entry.provider_id()).filter(|node| entry.facts.may_be_on(node));
             deleting.ends.extend(own.map(|name| (name.clone(), ends)));
         }
         let only_held = |name: &&String| {

@@ -136,31 +136,34 @@ impl Snapshot {
 
     /// The objects of each machine, in the order of [`Snapshot::joined`].
     pub(super) fn machines(&self) -> Vec<NodeSource> {
-        let mut by_provider: BTreeMap<&str, &Arc<ClaimEntry>> = BTreeMap::new();
-        for entry in self.claims.values().filter(|entry| !self.is_refused(&entry.facts.name)) {
-            let provider_id = entry.claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
-            if !provider_id.is_empty() {
-                by_provider.insert(provider_id, entry);
-            }
-        }
         let mut all = Vec::with_capacity(self.nodes.len() + self.claims.len());
         for node in self.nodes.values() {
-            let own = by_provider.get(node.provider_id.as_str()).is_some_and(|claim| claim.is_on(node));
-            let claim = if own { by_provider.remove(node.provider_id.as_str()) } else { None };
+            // While none has registered, several Nodes may be a claim's: it is there once.
+            let claim = self.claim_of(node).filter(|claim| self.node_name_of(claim) == Some(node.name.as_str()));
             match claim {
                 Some(claim) => all.push(NodeSource::Both(node.clone(), claim.clone())),
                 None if counts_alone(node) => all.push(NodeSource::Node(node.clone())),
                 None => {}
             }
         }
-        let without_node = |entry: &Arc<ClaimEntry>| {
-            let provider_id = entry.claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
-            let lives = provider_id.is_empty() || by_provider.contains_key(provider_id);
-            lives && !self.is_refused(&entry.facts.name)
-        };
-        let alone = self.claims.values().filter(|entry| without_node(entry));
+        let alone = self.claims.values().filter(|entry| self.has_no_node(entry));
         all.extend(alone.map(|entry| NodeSource::Claim(entry.clone())));
         all
+    }
+
+    /// True if a claim's machine is there without a Node.
+    fn has_no_node(&self, claim: &ClaimEntry) -> bool {
+        !self.is_refused(&claim.facts.name) && !self.is_joined(claim)
+    }
+
+    /// The objects of a claim's machine; `None` if the claim is refused, or if its machine counts for another claim.
+    pub(super) fn machine_of(&self, claim: &Arc<ClaimEntry>) -> Option<NodeSource> {
+        if self.has_no_node(claim) {
+            return Some(NodeSource::Claim(claim.clone()));
+        }
+        let node = self.node_of(claim)?;
+        let own = self.claim_of(node).filter(|own| own.facts.name == claim.facts.name)?;
+        Some(NodeSource::Both(node.clone(), own.clone()))
     }
 
     /// Joins the objects of one machine.

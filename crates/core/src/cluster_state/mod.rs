@@ -44,6 +44,7 @@ pub use launches::observed::{DoubtedNode, Observed};
 pub use launches::room::{NO_CLASS, NoRequest};
 pub use launches::sold_out::SoldOutTime;
 pub use launches::tainted::TaintAwaited;
+pub(crate) use machines::MachineIndex;
 pub use moves::PodMoves;
 pub use objects::budget::BudgetEntry;
 pub use objects::claim::{ClaimEntry, ClaimFacts};
@@ -170,6 +171,8 @@ pub struct Snapshot {
     pub nodes: Table<NodeEntry>,
     /// NodeClaims by name.
     pub claims: Table<ClaimEntry>,
+    /// Claims and Nodes by the machine that they name.
+    pub(crate) machines: Arc<MachineIndex>,
     /// NodePools by name.
     pub pools: Table<NodePool>,
     /// EC2NodeClasses by name.
@@ -252,8 +255,6 @@ pub struct ClusterState {
     /// The use of nodes that were launched for pods.
     uses: Uses,
     to_learn: ToLearn,
-    /// Names of claims by the machine that they have.
-    claims_on: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// The effect of a told object on the known state.

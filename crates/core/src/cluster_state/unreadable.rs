@@ -174,7 +174,7 @@ impl ClusterState {
             },
             None => NodeEntry { ready: true, ..read },
         };
-        Arc::make_mut(&mut self.now.nodes).insert(name.to_owned(), Arc::new(entry));
+        self.put_node(entry);
         self.look_who_leaves();
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, btree_map};
 use std::iter::Peekable;
 
 use jiff::Timestamp;
-use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use crate::clock::at_the_latest;
 use crate::cluster_state::{
@@ -63,22 +63,13 @@ impl NodeAndClaim<'_> {
 
 /// All machines by node name.
 pub fn machines(snapshot: &Snapshot, now: Moment) -> Vec<NodeAndClaim<'_>> {
-    let mut claims: FxHashMap<&str, &ClaimFacts> =
-        FxHashMap::with_capacity_and_hasher(snapshot.claims.len(), FxBuildHasher);
-    for entry in snapshot.claims.values().filter(|entry| !snapshot.is_refused(&entry.facts.name)) {
-        let provider_id = entry.provider_id();
-        if !provider_id.is_empty() {
-            claims.insert(provider_id, &entry.facts);
-        }
-    }
     let expected = expected(snapshot, now);
     let any_leaves = !snapshot.deleting.is_empty();
     let (mut loads, mut moves) = (Walk::new(&snapshot.loads), Walk::new(&snapshot.moves));
-    let mut all = Vec::with_capacity(claims.len());
+    let mut all = Vec::with_capacity(snapshot.claims.len());
     for node in snapshot.nodes.values() {
         let (load, moved) = (loads.advance_to(&node.name), moves.advance_to(&node.name));
-        let claim = claims.get(node.provider_id.as_str());
-        let Some(claim) = claim.filter(|claim| claim.may_be_on(&node.name)) else { continue };
+        let Some(claim) = snapshot.claim_of(node).map(|claim| &claim.facts) else { continue };
         // A Node or claim that cannot be read is not removed by our own decision.
         let unread = |kind, name| snapshot.unreadable(kind, name).is_some();
         if unread(WatchedKind::Node, &node.name) || unread(WatchedKind::NodeClaim, &claim.name) {

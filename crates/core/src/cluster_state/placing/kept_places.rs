@@ -94,9 +94,8 @@ impl Snapshot {
         if here.is_empty() || self.to_come(&here).is_empty() {
             return false;
         }
-        let machines = self.machines();
-        let source = machines.iter().find(|source| source.claim_name() == Some(claim));
-        let Some(node) = source.map(|source| self.join(source)) else { return false };
+        let source = self.claims.get(claim).and_then(|entry| self.machine_of(entry));
+        let Some(node) = source.map(|source| self.join(&source)) else { return false };
         // StatefulSets do not wait for other StatefulSets, which would wait for them.
         let others = waiting().filter(|(uid, entry)| !entry.stateful && at(uid).is_some_and(|other| other != claim));
         let mut fitting = others.filter(|(_, entry)| {

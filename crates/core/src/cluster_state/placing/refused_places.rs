@@ -76,7 +76,7 @@ impl ClusterState {
             if self.now.expected_on(uid, now).is_some() {
                 return None;
             }
-            let node = self.now.node_of(&one.target)?;
+            let node = self.now.node_at(&one.target)?;
             let usable = node.ready && !node.deleting && !self.now.deleting.nodes.contains(&node.name);
             usable.then(|| (uid.clone(), entry.clone(), node.clone(), one.heard != self.heard))
         });
@@ -179,7 +179,7 @@ impl Refused {
 
 impl Snapshot {
     /// The Node at which a target's pods are expected, if it is there and ready for pods.
-    fn node_of(&self, target: &NominationTarget) -> Option<&Arc<NodeEntry>> {
+    fn node_at(&self, target: &NominationTarget) -> Option<&Arc<NodeEntry>> {
         match target {
             NominationTarget::Node(name) => self.nodes.get(name),
             NominationTarget::Claim(name) => {

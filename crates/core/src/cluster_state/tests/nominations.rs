@@ -393,7 +393,7 @@ fn restart_hands_the_place_of_the_going_pod_to_its_successor() {
 fn claims_are_found_by_their_machine_whatever_becomes_of_them() {
     let mut state = ClusterState::new();
     let on = |state: &ClusterState| {
-        assert!(state.holds_machines(), "{:?}", state.claims_on);
+        assert!(state.holds_machines(), "{:?}", state.now.machines);
         state.targets_on("n").collect::<Vec<_>>()
     };
     let (claim, node) = (|name: &str| NominationTarget::Claim(name.into()), NominationTarget::Node("n".into()));
@@ -412,5 +412,7 @@ fn claims_are_found_by_their_machine_whatever_becomes_of_them() {
     state.plan_claim(kube_claim("a", None, "0"), Resources::new());
     state.forget_plans();
     state.delete_claim("b", Some("1"));
-    assert_eq!((on(&state), state.claims_on.len()), (vec![node], 0));
+    assert_eq!((on(&state), state.now.machines.len()), (vec![node], 1), "the Node names it yet");
+    state.delete_node("n", None);
+    assert!(state.holds_machines() && state.now.machines.len() == 0);
 }
