@@ -44,6 +44,11 @@ impl Brake {
         self.generation == generation && now < self.until
     }
 
+    /// Number of failed writes in a row.
+    pub fn failures(&self) -> u32 {
+        self.backoff.failures()
+    }
+
     /// A write has failed. Returns the time for which the object is left alone.
     pub fn failed(&mut self, generation: Option<i64>, now: Duration) -> Duration {
         if self.generation != generation {
@@ -68,7 +73,7 @@ impl Brakes {
 
     /// Number of failed writes of it in a row.
     pub fn failures(&self, key: &str) -> u32 {
-        self.known.get(key).map_or(0, |brake| brake.backoff.failures())
+        self.known.get(key).map_or(0, Brake::failures)
     }
 
     /// True if an object of this generation must not be written now.

@@ -18,53 +18,53 @@ type Key = (String, String);
 /// VolumeAttachments by node, of the nodes that are about to go.
 #[derive(Default)]
 pub struct Attachments {
-    all: BTreeMap<Key, Attachment>,
-    /// While a list starts over: what it has shown.
-    listing: Option<BTreeSet<Key>>,
-    listed: bool,
+    known: BTreeMap<Key, Listed>,
+    /// True once all have been listed.
+    complete: bool,
+}
+
+struct Listed {
+    attachment: Attachment,
+    /// True if the current list has shown it, or it came since.
+    seen: bool,
 }
 
 impl Attachments {
-    /// The watch has said something. Answers the Nodes that it concerns.
-    pub fn apply(&mut self, event: Event<VolumeAttachment>) -> BTreeSet<String> {
+    /// Takes an event of the watch. Returns the Nodes that it concerns.
+    pub fn apply_event(&mut self, event: Event<VolumeAttachment>) -> BTreeSet<String> {
         match event {
             Event::Init => {
                 // The known attachments stay until the list is complete: one that it has not shown yet is not detached.
-                self.listing = Some(BTreeSet::new());
+                self.known.values_mut().for_each(|listed| listed.seen = false);
                 BTreeSet::new()
             }
             Event::InitApply(attachment) | Event::Apply(attachment) => {
-                let key = key(&attachment);
-                if let Some(listing) = &mut self.listing {
-                    listing.insert(key.clone());
-                }
-                let (node, name) = key.clone();
+                let (node, name) = key_of(&attachment);
                 let volume = attachment.spec.source.persistent_volume_name;
-                self.all.insert(key, Attachment { name, node: node.clone(), volume });
+                let attachment = Attachment { name: name.clone(), node: node.clone(), volume };
+                self.known.insert((node.clone(), name), Listed { attachment, seen: true });
                 [node].into()
             }
             Event::Delete(attachment) => {
-                let key = key(&attachment);
-                self.all.remove(&key);
+                let key = key_of(&attachment);
+                self.known.remove(&key);
                 [key.0].into()
             }
             // An attachment that a new list does not show went while the watch was away.
             Event::InitDone => {
-                self.listed = true;
-                let listed = self.listing.take().unwrap_or_default();
-                let gone: Vec<_> = self.all.keys().filter(|key| !listed.contains(*key)).cloned().collect();
-                gone.iter().for_each(|key| drop(self.all.remove(key)));
-                gone.into_iter().map(|(node, _)| node).collect()
+                self.complete = true;
+                let gone = self.known.extract_if(.., |_, listed| !listed.seen);
+                gone.map(|((node, _), _)| node).collect()
             }
         }
     }
 
     /// A Node's; unknown until all have been listed once.
-    pub fn on(&self, node: &str) -> Option<Vec<&Attachment>> {
+    pub fn attached_to(&self, node: &str) -> Option<Vec<&Attachment>> {
         let from = (node.to_owned(), String::new());
-        let of_node = self.all.range(from..).take_while(|((name, _), _)| name == node);
+        let of_node = self.known.range(from..).take_while(|((name, _), _)| name == node);
         // Before the first list an empty answer would say that nothing is attached.
-        self.listed.then(|| of_node.map(|(_, one)| one).collect())
+        self.complete.then(|| of_node.map(|(_, listed)| &listed.attachment).collect())
     }
 }
 
@@ -90,6 +90,6 @@ pub fn not_read(
     }
 }
 
-fn key(attachment: &VolumeAttachment) -> Key {
+fn key_of(attachment: &VolumeAttachment) -> Key {
     (attachment.spec.node_name.clone(), attachment.name_any())
 }

@@ -54,7 +54,7 @@ impl Handler<Interrupted> for Terminator {
                 trace,
             };
             ctx.notify(order);
-            return Box::pin(async move { deleted(&links, &claim).await });
+            return Box::pin(async move { await_deletion(&links, &claim).await });
         }
         // The claim's annotation outlives this replica: only after it is written is the message taken off the queue.
         Box::pin(async move {
@@ -89,8 +89,8 @@ impl Terminator {
         if let Some(removal) = self.known.get_mut(&Key::claim(&name)) {
             removal.announced = Some(announced);
         }
-        self.enter(&Key::Claim(name), Some(RemovalPhase::Announced));
-        ctx.spawn(taint(self.links.clone(), claim.clone()).into_actor(self));
+        self.enter_phase(&Key::Claim(name), Some(RemovalPhase::Announced));
+        ctx.spawn(taint_node(self.links.clone(), claim.clone()).into_actor(self));
         if !std::mem::replace(&mut self.timers.watching_places, true) {
             self.watch_places(ctx);
         }
@@ -109,7 +109,7 @@ impl Terminator {
         let (of, claim) = (ClaimRef { name: name.clone(), uid: claim.uid().unwrap_or_default() }, claim.clone());
         let writing = async move {
             let written = write_down(&links, &of, notice, trace).await;
-            taint(links, claim).await;
+            taint_node(links, claim).await;
             written
         };
         ctx.spawn(writing.into_actor(self).map(move |written, terminator, _| {
@@ -133,7 +133,7 @@ impl Terminator {
             if let Ok(Some(snapshot)) = snapshot {
                 terminator.replacement_step(&snapshot, ctx);
             }
-            terminator.timers.watching_places = !terminator.announced().is_empty();
+            terminator.timers.watching_places = !terminator.announced_claims().is_empty();
             if terminator.timers.watching_places {
                 ctx.run_later(CHECK_INTERVAL, Self::watch_places);
             }
@@ -141,7 +141,7 @@ impl Terminator {
     }
 
     /// Names of the claims with an announced end.
-    pub(super) fn announced(&self) -> Vec<String> {
+    pub(super) fn announced_claims(&self) -> Vec<String> {
         let is_announced = |key: &Key| self.known.get(key).is_some_and(|removal| removal.announced.is_some());
         let name = |(key, _): (&Key, RemovalPhase)| match key {
             Key::Claim(name) if is_announced(key) => Some(name.clone()),
@@ -153,7 +153,7 @@ impl Terminator {
     fn replacement_step(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         let now = self.env.moment();
         let mut orders = Vec::new();
-        for name in self.announced() {
+        for name in self.announced_claims() {
             let uid = self.known.claim(&name).and_then(|claim| claim.uid()).unwrap_or_default();
             let known = self.known.get_mut(&Key::claim(&name)).and_then(|removal| removal.announced.as_mut());
             let Some(known) = known.filter(|known| known.end.is_due(now.monotonic)) else { continue };
@@ -161,7 +161,7 @@ impl Terminator {
             if !snapshot.deleting.claims.contains(&name) {
                 continue;
             }
-            let displaced = displaced(snapshot, &name, known.end.notice.ends().is_some(), now);
+            let displaced = displaced_pods(snapshot, &name, known.end.notice.ends().is_some(), now);
             if let ReplacementStep::Delete(cause) = replacement_step(&known.end.notice, &displaced, now.wall) {
                 let first = known.end.order();
                 orders.push((ClaimRef { name, uid }, cause, displaced.len(), (known.trace, known.end.since, first)));
@@ -215,10 +215,9 @@ fn cause_in_words(cause: DeletionCause) -> &'static str {
 }
 
 /// The pods that have to leave a claim's node, and whether their places are ready; near enough, where the node ends.
-fn displaced(snapshot: &Snapshot, claim: &str, ends: bool, now: Moment) -> Vec<DisplacedPod> {
+fn displaced_pods(snapshot: &Snapshot, claim: &str, ends: bool, now: Moment) -> Vec<DisplacedPod> {
     let Some(entry) = snapshot.claims.get(claim) else { return Vec::new() };
-    let node = snapshot.nodes.values().find(|node| entry.is_on(node));
-    let Some(node) = node else { return Vec::new() };
+    let Some(node) = snapshot.node_of(entry) else { return Vec::new() };
     let displaced = snapshot.displaced(&node.name, now.wall).into_iter();
     let ready = |pod: &PodEntry| match ends {
         true => snapshot.place_is_near(pod, now),
@@ -252,7 +251,7 @@ async fn write_down(
 }
 
 /// Waits until a claim that is ordered to be deleted is being deleted.
-async fn deleted(links: &TerminatorLinks, claim: &ClaimRef) -> bool {
+async fn await_deletion(links: &TerminatorLinks, claim: &ClaimRef) -> bool {
     let claims = NodeClaimApi::new(links.calls.clone());
     for _ in 0..CHECKS_BEFORE_REPEAT {
         match claims.get(&claim.name).await {
@@ -267,7 +266,7 @@ async fn deleted(links: &TerminatorLinks, claim: &ClaimRef) -> bool {
 }
 
 /// Keeps new pods away from the claim's node, and load balancers: they need their time to forget it.
-async fn taint(links: TerminatorLinks, claim: Arc<NodeClaim>) {
+async fn taint_node(links: TerminatorLinks, claim: Arc<NodeClaim>) {
     let name = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
     if name.is_empty() {
         return;

@@ -17,27 +17,30 @@ use crate::reading::LenientApi;
 /// Namespace and name of a PersistentVolumeClaim.
 type ClaimName = (String, String);
 
-/// PersistentVolumes of pods that stay on their node until it ends, by claim, asked for once.
+/// PersistentVolumes of pods that stay on their node until it ends, by claim.
 #[derive(Default)]
-pub struct KeptVolumes {
-    /// The volume of each claim, none for one that is not bound or not there.
-    volumes: BTreeMap<ClaimName, Option<String>>,
-    asked: BTreeSet<ClaimName>,
-    /// Claims that cannot be looked at.
+pub struct KeptVolumes(BTreeMap<ClaimName, ClaimLookUp>);
+
+/// A look at a PersistentVolumeClaim.
+#[derive(Default)]
+struct ClaimLookUp {
+    /// The claim's volume: `None` until it has been read, `Some(None)` if it is not bound or not there.
+    volume: Option<Option<String>>,
+    asking: bool,
     refused: Refusals,
 }
 
 impl KeptVolumes {
-    /// Forgets all volumes, as nothing is being deleted.
-    pub fn clear(&mut self) {
-        self.volumes.clear();
-        self.refused = Refusals::default();
+    /// Forgets all volumes, as nothing is being deleted. A read under way ends.
+    pub fn forget_all(&mut self) {
+        self.0.retain(|_, look| look.asking);
+        self.0.values_mut().for_each(|look| (look.volume, look.refused) = (None, Refusals::default()));
     }
 }
 
 impl Terminator {
     /// The volumes of those of the pods that stay; unknown until their claims have been looked at.
-    pub(super) fn kept(
+    pub(super) fn kept_volumes(
         &mut self,
         node: &str,
         pods: &[Arc<PodEntry>],
@@ -49,37 +52,43 @@ impl Terminator {
         let claims: BTreeSet<ClaimName> = staying
             .flat_map(|pod| pod.drain.volume_claims.iter().map(|claim| (pod.pod.namespace.clone(), claim.clone())))
             .collect();
+        let volume_of = |claim: &ClaimName| self.kept.0.get(claim)?.volume.clone();
         // Until all are known none is: a volume that is missing here would be waited for, and its pod never lets it go.
-        let unknown: Vec<_> = claims.iter().filter(|claim| !self.kept.volumes.contains_key(*claim)).cloned().collect();
-        for claim in &unknown {
-            self.look_up(claim.clone(), node.to_owned(), ctx);
+        let volumes: Option<Vec<_>> = claims.iter().map(volume_of).collect();
+        if volumes.is_none() {
+            claims.into_iter().for_each(|claim| self.look_up_claim(claim, node.to_owned(), ctx));
         }
-        let volumes = || claims.iter().filter_map(|claim| self.kept.volumes.get(claim).cloned().flatten()).collect();
-        unknown.is_empty().then(volumes)
+        Some(volumes?.into_iter().flatten().collect())
     }
 
-    fn look_up(&mut self, claim: ClaimName, node: String, ctx: &mut Context<Self>) {
+    /// Reads a claim, unless it is known or being read.
+    fn look_up_claim(&mut self, claim: ClaimName, node: String, ctx: &mut Context<Self>) {
         let what = format!("reading persistentvolumeclaim {}/{}", claim.0, claim.1);
-        if self.kept.refused.hold(&what, self.env.now()) || !self.kept.asked.insert(claim.clone()) {
+        let look = self.kept.0.entry(claim.clone()).or_default();
+        if look.volume.is_some()
+            || look.refused.hold(&what, self.env.now())
+            || std::mem::replace(&mut look.asking, true)
+        {
             return;
         }
         let asking = volume_of(self.links.calls.clone(), claim.clone()).into_actor(self);
         ctx.spawn(asking.map(move |answer, terminator, ctx| {
-            terminator.kept.asked.remove(&claim);
+            let look = terminator.kept.0.entry(claim).or_default();
+            look.asking = false;
             match answer {
                 Ok(volume) => {
-                    terminator.kept.refused.done(&what, &terminator.env);
-                    terminator.kept.volumes.insert(claim, volume);
+                    look.refused.done(&what, &terminator.env);
+                    look.volume = Some(volume);
                 }
                 // It is asked for again with a tick.
                 Err(error) if error.is_refusal() => {
-                    terminator.kept.refused.refused(&what, &error.to_string(), &terminator.env);
+                    look.refused.refused(&what, &error.to_string(), &terminator.env);
                     return;
                 }
                 Err(_) => return,
             }
             // A failed read is not kept: the look that follows asks again.
-            ctx.run_later(SETTLING_TIME, move |terminator, ctx| terminator.touch(Key::Node(node), ctx));
+            ctx.run_later(SETTLING_TIME, move |terminator, ctx| terminator.mark_if_going(Key::Node(node), ctx));
         }));
     }
 }

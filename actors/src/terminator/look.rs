@@ -13,7 +13,7 @@ use dovetail_core::ownership::is_another_providers;
 use dovetail_core::termination::claim::{self, ClaimStep};
 use dovetail_core::termination::drain::Latecomers;
 use dovetail_core::termination::guard::{MayDrain, MayEnd};
-use dovetail_core::termination::instance::{Handle, handle};
+use dovetail_core::termination::instance::{Handle, handle_of};
 use dovetail_core::termination::node::{self, DeletingNode, NodeStep};
 use dovetail_core::termination::{RemovalPhase, volumes};
 use futures::StreamExt;
@@ -42,7 +42,7 @@ pub(super) const NAMES_LISTED: usize = 5;
 
 /// Deletes claims, given with their Nodes, by our own decision; `grace` bounds their drain. Answers the names of those that could
 /// not be deleted, and why.
-pub async fn remove(
+pub async fn delete_claims(
     step_env: StepEnv,
     claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>,
     reason: RemovalReason,
@@ -64,14 +64,14 @@ pub async fn remove(
             let announced = InterruptionNotice::on(&claim).filter(|_| reason == RemovalReason::Interrupted);
             let label = announced.map_or(reason.label(), |notice| notice.kind.label());
             measures::claim_disrupted(&step_env.env, &claim, label);
-            tell_removing(&step_env, &claim, &nodes, reason);
+            report_removing(&step_env, &claim, &nodes, reason);
             None
         }
     });
     futures::stream::iter(deletions).buffered(DELETIONS).filter_map(futures::future::ready).collect().await
 }
 
-fn tell_removing(step_env: &StepEnv, claim: &NodeClaim, nodes: &[Arc<Node>], reason: RemovalReason) {
+fn report_removing(step_env: &StepEnv, claim: &NodeClaim, nodes: &[Arc<Node>], reason: RemovalReason) {
     let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
     let message = format!("Disrupting: {}", reason.label());
     for object in nodes.iter().map(|node| object::node(node)).chain([object::claim(claim)]) {
@@ -100,7 +100,7 @@ impl Terminator {
 
     fn look_at_all(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         // Pods that are gone are forgotten before any look, so that their slots are free in it.
-        self.evictions.retain(|uid| snapshot.pods.contains_key(uid));
+        self.evictions.retain_pods(|uid| snapshot.pods.contains_key(uid));
         self.patience.retain(|uid| snapshot.pods.contains_key(uid));
         for key in std::mem::take(&mut self.known.marked) {
             // An object with a step under way is looked at again when that is done.
@@ -120,7 +120,7 @@ impl Terminator {
     }
 
     /// Begins a step, named in words, unless it was refused and is not yet to be tried again.
-    pub(super) fn begin(
+    pub(super) fn begin_step(
         &mut self,
         key: Key,
         step: &'static str,
@@ -162,25 +162,27 @@ impl Terminator {
             MayEnd::Never(why) => return self.let_go(&claim, &why, ctx),
         }
         let refs: Vec<&Node> = nodes.iter().map(AsRef::as_ref).collect();
-        let handle = handle(&claim);
-        let (seen, asked) = self.endings.seen(handle.as_ref());
-        let step = claim::next(&claim, &refs, seen, asked);
+        let handle = handle_of(&claim);
+        let (seen, asked) = self.endings.last_answer(handle.as_ref());
+        let step = claim::next_step(&claim, &refs, seen, asked);
         let (key, step_env) = (Key::Claim(name.to_owned()), self.step_env(self.trace_of(&claim)));
-        self.enter(&key, RemovalPhase::of_claim(&step));
+        self.enter_phase(&key, RemovalPhase::of_claim(&step));
         match step {
             ClaimStep::NotOurs | ClaimStep::AwaitNodes => {}
             ClaimStep::SetDeadline(deadline) => {
-                self.begin(key, "writing the deadline of", step_env.set_deadline(claim, nodes, deadline), ctx);
+                self.begin_step(key, "writing the deadline of", step_env.set_deadline(claim, nodes, deadline), ctx);
             }
             ClaimStep::DeleteNodes(names) => {
                 let nodes = nodes.into_iter().filter(|node| names.contains(&node.name_any())).collect();
-                self.begin(key, "deleting the node of", step_env.delete_nodes(claim, nodes), ctx);
+                self.begin_step(key, "deleting the node of", step_env.delete_nodes(claim, nodes), ctx);
             }
-            ClaimStep::Terminate => self.want(handle, Some(EndingObject::without_node(&claim))),
-            ClaimStep::Say(said) => self.begin(key, SAYING, step_env.say(claim, said, String::new()), ctx),
+            ClaimStep::Terminate => self.query_instance(handle, Some(EndingObject::without_node(&claim))),
+            ClaimStep::Say(said) => {
+                self.begin_step(key, SAYING, step_env.write_conditions(claim, said, String::new()), ctx)
+            }
             ClaimStep::Release => {
                 let reason = self.reason_of(&claim);
-                self.begin(key, RELEASING, step_env.release_claim(claim, reason), ctx);
+                self.begin_step(key, RELEASING, step_env.release_claim(claim, reason), ctx);
             }
         }
     }
@@ -190,7 +192,7 @@ impl Terminator {
         let key = Key::Node(name.to_owned());
         // Its finalizer has the same name as ours, and is its provider's to take off.
         if is_another_providers(node.labels(), self.env.settings.provider) && self.known.claims_of(&node).is_empty() {
-            return self.enter(&key, None);
+            return self.enter_phase(&key, None);
         }
         let claims = match self.may_drain(&node) {
             (MayDrain::ForOwners | MayDrain::ForItself | MayDrain::AsSilent, claims) => claims,
@@ -200,47 +202,67 @@ impl Terminator {
         let refs: Vec<&NodeClaim> = claims.iter().map(AsRef::as_ref).collect();
         let only = claims.first().filter(|_| claims.len() == 1).cloned();
         let by_provider = || instance_id_of(&node).map(|id| Handle::Id(id.to_owned()));
-        let handle = only.as_ref().map_or_else(by_provider, |claim| handle(claim));
+        let handle = only.as_ref().map_or_else(by_provider, |claim| handle_of(claim));
         let pods: Vec<Arc<PodEntry>> =
             snapshot.loads.get(name).iter().flat_map(|load| load.pods.values().cloned()).collect();
         let late = Latecomers::on(&pods, going_since(&node), snapshot, self.env.wall());
         let volumes = self.held_volumes(name, &pods, &late, ctx);
-        let (seen, asked) = self.endings.seen(handle.as_ref());
+        let (seen, asked) = self.endings.last_answer(handle.as_ref());
         let going = DeletingNode { claims: &refs, pods, late, volumes, seen, asked };
-        let step = node::next(&node, &going, self.env.wall());
+        let step = node::next_step(&node, &going, self.env.wall());
         let step_env = self.step_env(only.as_ref().and_then(|claim| self.trace_of(claim)));
-        let node_claim = only.as_ref().map(|claim| claim.name_any()).unwrap_or_default();
-        self.enter(&key, RemovalPhase::of_node(&step));
+        self.enter_phase(&key, RemovalPhase::of_node(&step));
         // Before the step: its log line is to say why.
         self.note_begin(&step_env, &node, only.as_deref(), &step, snapshot);
         if !is_ready(&node) && !matches!(step, NodeStep::NotOurs | NodeStep::Release) {
             // As soon as its instance is known to be gone, nothing more is waited for.
-            self.want(handle.clone(), None);
+            self.query_instance(handle, None);
         }
-        match (step, only) {
+        self.begin_node_step(step_env, node, only, step, snapshot, ctx);
+        self.report_gone(name);
+    }
+
+    /// Begins a Node's step; `claim` is the only claim that it is drained for.
+    fn begin_node_step(
+        &mut self,
+        step_env: StepEnv,
+        node: Arc<Node>,
+        claim: Option<Arc<NodeClaim>>,
+        step: NodeStep,
+        snapshot: &Snapshot,
+        ctx: &mut Context<Self>,
+    ) {
+        let name = node.name_any();
+        let (key, node_claim) = (Key::node(&name), claim.as_ref().map(|claim| claim.name_any()).unwrap_or_default());
+        match (step, claim) {
             (NodeStep::DeleteClaim, Some(claim)) => {
-                self.begin(key, DELETING, step_env.delete_claim_of(node, claim), ctx)
+                self.begin_step(key, DELETING, step_env.delete_claim_of(node, claim), ctx)
             }
             (NodeStep::NotOurs | NodeStep::Settle | NodeStep::Ask, _) => {}
             (NodeStep::Cordon(_), _) => {
-                self.begin(key, "cordoning", step_env.cordon(node, node_claim, self.reason_of_node(name)), ctx);
+                let reason = self.reason_of_node(&name);
+                self.begin_step(key, "cordoning", step_env.cordon_node(node, node_claim, reason), ctx);
             }
             (NodeStep::Say(said), Some(claim)) if node::is_drained(&said) => {
-                self.begin(key, SAYING, step_env.say_drained(claim, said, node), ctx);
+                self.begin_step(key, SAYING, step_env.write_drained(claim, said, node), ctx);
             }
-            (NodeStep::Say(said), Some(of)) => self.begin(key, SAYING, step_env.say(of, said, name.to_owned()), ctx),
-            (NodeStep::Drain(drain), claim) => self.drain(&step_env, &node, claim.as_deref(), drain, snapshot, ctx),
+            (NodeStep::Say(said), Some(claim)) => {
+                self.begin_step(key, SAYING, step_env.write_conditions(claim, said, name), ctx)
+            }
+            (NodeStep::Drain(drain), claim) => {
+                self.drain_node(&step_env, &node, claim.as_deref(), drain, snapshot, ctx)
+            }
             (NodeStep::AwaitVolumes(volumes), _) => self.await_volumes(&step_env, &node, volumes),
             (NodeStep::Terminate, Some(claim)) => {
-                self.want(handle, Some(EndingObject::drained(&claim, name, going_since(&node))))
+                let end = EndingObject::after_drain(&claim, &name, going_since(&node));
+                self.query_instance(handle_of(&claim), Some(end));
             }
             (NodeStep::Release, None) if is_ready(&node) => {
-                self.begin(key, RELEASING, step_env.release_drained(node), ctx);
+                self.begin_step(key, RELEASING, step_env.release_drained(node), ctx);
             }
-            (NodeStep::Release, _) => self.begin(key, RELEASING, step_env.release_node(node, node_claim), ctx),
+            (NodeStep::Release, _) => self.begin_step(key, RELEASING, step_env.release_node(node, node_claim), ctx),
             (NodeStep::DeleteClaim | NodeStep::Say(_) | NodeStep::Terminate, None) => {}
         }
-        self.tell_gone(name);
     }
 
     /// The volumes that a Node holds and that have to be detached; unknown until they have been listed.
@@ -252,16 +274,16 @@ impl Terminator {
         ctx: &mut Context<Self>,
     ) -> Option<BTreeSet<String>> {
         // None attached needs no look at the claims of the pods that stay.
-        if self.attachments.on(name).is_some_and(|all| all.is_empty()) {
+        if self.attachments.attached_to(name).is_some_and(|all| all.is_empty()) {
             return Some(BTreeSet::new());
         }
-        let kept = self.kept(name, pods, late, ctx)?;
-        Some(volumes::held(self.attachments.on(name)?, &kept))
+        let kept = self.kept_volumes(name, pods, late, ctx)?;
+        Some(volumes::held(self.attachments.attached_to(name)?, &kept))
     }
 
-    fn want(&mut self, handle: Option<Handle>, end: Option<EndingObject>) {
+    fn query_instance(&mut self, handle: Option<Handle>, end: Option<EndingObject>) {
         if let Some(handle) = handle {
-            self.endings.want(InstanceQuery { handle, end });
+            self.endings.add_query(InstanceQuery { handle, end });
         }
     }
 
@@ -269,13 +291,13 @@ impl Terminator {
         let volumes = Names::first(NAMES_LISTED, volumes);
         let message = format!("Awaiting detachment of volumes: {volumes}");
         step_env.record(Record::normal(object::node(node), "AwaitingVolumeDetachment", message));
-        if self.progress(&node.name_any()).is_some_and(|progress| progress.reports.awaits_volumes()) {
+        if self.drain_progress(&node.name_any()).is_some_and(|progress| progress.reports.awaits_volumes()) {
             step_env.emit(LogEvent::AwaitingVolumes { node: node.name_any(), volumes });
         }
     }
 
     /// Tells of the pods that have gone since it was last told.
-    fn tell_gone(&mut self, node: &str) {
+    fn report_gone(&mut self, node: &str) {
         let Some(progress) = self.known.get_mut(&Key::node(node)).and_then(|removal| removal.drain.as_mut()) else {
             return;
         };
@@ -295,7 +317,7 @@ impl Terminator {
 
     /// The trace of the decision, or else what is written on the claim: what led to its end, or else of the batch that the claim came from.
     pub(super) fn trace_of(&self, claim: &NodeClaim) -> Option<TraceContext> {
-        let decided = self.decision(&claim.name_any()).map(|(_, trace)| trace);
+        let decided = self.own_decision(&claim.name_any()).map(|(_, trace)| trace);
         decided.or_else(|| traces::of_end(claim)).or_else(|| traces::of_packing(claim))
     }
 }

@@ -2,12 +2,12 @@
 //! taint, drain, volumes, instance, finalizers. What comes next is decided by `dovetail_core::termination`.
 //!
 //! ```text
-//! Remove ──► look::remove: the claim is deleted ─┐
-//! somebody deletes a claim, a Node or a pool ────┴► ClaimChanged, NodeChanged ─► touch ─► look: all that has changed ─┐
+//! Remove ──► look::delete_claims: the claim is deleted ─┐
+//! somebody deletes a claim, a Node or a pool ────┴► ClaimChanged, NodeChanged ─► mark ─► look: all that has changed ─┐
 //!                                                                                 ▲                                   │
 //!                                          a step is done, or a second is over ───┴──────────── one step of each ◄────┘
-//!   Node:  owned::may_drain ─► node::next ─► tainted ─► drained (places, evictions) ─► volumes ─► instance ─► finalizer
-//!   claim: owned::may_end ──► claim::next ─► its Nodes deleted, awaited ────────────────────────► instance ─► finalizer
+//!   Node:  owned::may_drain ─► node::next_step ─► tainted ─► drained (places, evictions) ─► volumes ─► instance ─► finalizer
+//!   claim: owned::may_end ──► claim::next_step ─► its Nodes deleted, awaited ────────────────────────► instance ─► finalizer
 //!                                            instance: `endings`, many in one call; the other steps: `steps`
 //! Interrupted ─► interrupted: written on the claim ─► ClaimChanged ─► Node tainted ─► places ready, or time up ─► Remove
 //! ```
@@ -18,7 +18,7 @@
 
 mod attachments;
 mod endings;
-mod evictions;
+mod evictor;
 mod interrupted;
 mod kept;
 mod left;
@@ -38,7 +38,8 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_cloud::CloudInstances;
 use dovetail_core::ownership::Instances;
-use dovetail_core::termination::{Patience, RemovalPhase, instance::Handle, instance::handle};
+use dovetail_core::termination::evictions::Evictions;
+use dovetail_core::termination::{Patience, RemovalPhase, instance::Handle, instance::handle_of};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 use kube_runtime::watcher::Event;
@@ -56,7 +57,7 @@ use crate::reading::report::Reports;
 use crate::telemetry::log_event::LogEvent;
 use attachments::Attachments;
 use endings::Endings;
-use evictions::Evictions;
+use evictor::Draws;
 use kept::KeptVolumes;
 use removal::{Removal, instance_id_of, is_deleting};
 use steps::StepEnv;
@@ -90,7 +91,7 @@ pub struct Terminator {
     known: Book<Removal, RemovalPhase>,
     attachments: Attachments,
     kept: KeptVolumes,
-    evictions: Evictions,
+    evictions: Evictions<Draws>,
     /// Starts of the waits for pods' places.
     patience: Patience,
     endings: Endings,
@@ -156,11 +157,11 @@ impl Actor for Terminator {
         };
         ctx.spawn(watch(api, self.env.clone(), "volumeattachments", AfterWatchFailure::GoOn, on).into_actor(self));
         ctx.run_interval(STEP_INTERVAL, |terminator, ctx| {
-            terminator.tell_held_by_others();
+            terminator.report_held_by_others();
             // All that goes is looked at: a change that was missed and a step that failed cost a tick at most.
             if !terminator.mark_going() {
                 // By the next drain claims may be bound to other volumes.
-                return terminator.kept.clear();
+                return terminator.kept.forget_all();
             }
             terminator.look_at_changes(ctx);
             terminator.ask_cloud(ctx);
@@ -188,7 +189,7 @@ impl Handler<Remove> for Terminator {
             }
         }
         let step_env = self.step_env(Some(remove.trace));
-        let removing = look::remove(step_env, claims, remove.reason, remove.grace).into_actor(self);
+        let removing = look::delete_claims(step_env, claims, remove.reason, remove.grace).into_actor(self);
         ctx.spawn(removing.map(move |failed, terminator, _| {
             for (name, error) in failed {
                 let Some(removal) = terminator.known.get_mut(&Key::claim(&name)) else { continue };
@@ -218,10 +219,10 @@ impl Handler<ClaimChanged> for Terminator {
         self.instances.note(&claim);
         self.look_for_notice(&claim, ctx);
         if is_deleting(&*claim) {
-            self.goes(Key::Claim(claim.name_any()), ctx);
+            self.note_deletion(Key::Claim(claim.name_any()), ctx);
         }
         for node in self.known.nodes_of(&claim) {
-            self.touch(Key::Node(node.name_any()), ctx);
+            self.mark_if_going(Key::Node(node.name_any()), ctx);
         }
     }
 }
@@ -233,11 +234,11 @@ impl Handler<ClaimGone> for Terminator {
         let Some(claim) = self.known.claim(&gone.name).cloned() else { return };
         self.known.gone(&Key::Claim(gone.name));
         self.instances.forget(&claim);
-        if let Some(handle) = handle(&claim) {
-            self.endings.forget(&handle);
+        if let Some(handle) = handle_of(&claim) {
+            self.endings.forget_instance(&handle);
         }
         for node in self.known.nodes_of(&claim) {
-            self.touch(Key::Node(node.name_any()), ctx);
+            self.mark_if_going(Key::Node(node.name_any()), ctx);
         }
     }
 }
@@ -249,10 +250,10 @@ impl Handler<NodeChanged> for Terminator {
         self.known.note(Latest::Node(node.clone()));
         self.note_held_by_others(&node);
         if is_deleting(&*node) {
-            self.goes(Key::Node(node.name_any()), ctx);
+            self.note_deletion(Key::Node(node.name_any()), ctx);
         }
         for claim in self.known.claims_of(&node) {
-            self.touch(Key::Claim(claim.name_any()), ctx);
+            self.mark_if_going(Key::Claim(claim.name_any()), ctx);
         }
     }
 }
@@ -268,11 +269,11 @@ impl Handler<NodeGone> for Terminator {
         let claims = self.known.claims_of(&node);
         // While a claim names the instance, it is the claim's end that forgets it.
         if let (true, Some(id)) = (claims.is_empty(), instance_id_of(&node)) {
-            self.endings.forget(&Handle::Id(id.to_owned()));
+            self.endings.forget_instance(&Handle::Id(id.to_owned()));
             self.instances.forget_instance(id);
         }
         for claim in claims {
-            self.touch(Key::Claim(claim.name_any()), ctx);
+            self.mark_if_going(Key::Claim(claim.name_any()), ctx);
         }
     }
 }
@@ -281,8 +282,8 @@ impl Handler<Seen> for Terminator {
     type Result = ();
 
     fn handle(&mut self, Seen(event): Seen, ctx: &mut Self::Context) {
-        for node in self.attachments.apply(event) {
-            self.touch(Key::Node(node), ctx);
+        for node in self.attachments.apply_event(event) {
+            self.mark_if_going(Key::Node(node), ctx);
         }
     }
 }
@@ -294,12 +295,12 @@ impl Handler<Observe> for Terminator {
         let mut phases = Counts::new();
         self.known.under_way().for_each(|(_, phase)| *phases.entry(phase.label()).or_default() += 1);
         let state = TerminatorState {
-            deleting: self.going().len(),
+            deleting: self.going_keys().len(),
             phases,
             busy: self.known.busy.len(),
-            evicting: self.evictions.running(),
-            instances: self.endings.count(),
-            interrupted: self.announced().len(),
+            evicting: self.evictions.running_count(),
+            instances: self.endings.known_count(),
+            interrupted: self.announced_claims().len(),
             counts: self.counts.clone(),
         };
         MessageResult(state.into())
@@ -312,15 +313,15 @@ impl Terminator {
     }
 
     /// An object is seen to be deleted.
-    fn goes(&mut self, key: Key, ctx: &mut Context<Self>) {
+    fn note_deletion(&mut self, key: Key, ctx: &mut Context<Self>) {
         if !self.is_going(&key) {
-            self.enter(&key, Some(RemovalPhase::Tainted));
+            self.enter_phase(&key, Some(RemovalPhase::Tainted));
         }
-        self.touch(key, ctx);
+        self.mark_if_going(key, ctx);
     }
 
     /// Something has changed about what may be going.
-    fn touch(&mut self, key: Key, ctx: &mut Context<Self>) {
+    fn mark_if_going(&mut self, key: Key, ctx: &mut Context<Self>) {
         if !self.is_going(&key) {
             return;
         }
@@ -338,19 +339,19 @@ impl Terminator {
         }
     }
 
-    fn count(&mut self, what: &'static str) {
+    fn add_to_count(&mut self, what: &'static str) {
         *self.counts.entry(what).or_default() += 1;
     }
 
     /// Asks the cloud of all instances that are due.
     fn ask_cloud(&mut self, ctx: &mut Context<Self>) {
-        let asks = self.endings.begin(self.env.now(), self.env.wall());
+        let asks = self.endings.take_due(self.env.now(), self.env.wall());
         if asks.is_empty() {
             return;
         }
-        let asking = endings::ask(self.links.clone(), asks).into_actor(self);
+        let asking = endings::ask_and_end(self.links.clone(), asks).into_actor(self);
         ctx.spawn(asking.map(|mut answered, terminator, ctx| {
-            let failed = terminator.endings.end(&mut answered, terminator.env.now());
+            let failed = terminator.endings.take_answers(&mut answered, terminator.env.now());
             for (error, times) in failed.into_iter().filter(|_| terminator.links.calls.may_act()) {
                 let (what, error) = (error.call().to_owned(), error.to_string());
                 terminator.env.emit(match times {
@@ -358,19 +359,19 @@ impl Terminator {
                     _ => LogEvent::StillRefused { what, error, times, seconds: endings::REFUSED_AGAIN.1.as_secs_f64() },
                 });
             }
-            answered.answers.iter().filter(|one| !one.ended.is_empty()).for_each(|one| terminator.tell_ended(one));
+            answered.answers.iter().filter(|one| !one.ended.is_empty()).for_each(|one| terminator.report_ended(one));
             // An answer leads to a look at every claim and Node: a look costs no call.
             terminator.mark_going();
             terminator.look_soon(SETTLING_TIME, ctx);
         }));
     }
 
-    fn tell_ended(&mut self, answer: &endings::InstanceAnswer) {
-        let of = self.known.claims().find(|claim| handle(claim).as_ref() == Some(&answer.handle)).cloned();
+    fn report_ended(&mut self, answer: &endings::InstanceAnswer) {
+        let of = self.known.claims().find(|claim| handle_of(claim).as_ref() == Some(&answer.handle)).cloned();
         let Some(claim) = of else { return };
         let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
         for instance in &answer.ended {
-            self.count("terminated");
+            self.add_to_count("terminated");
             let (node_claim, node, instance) = (claim.name_any(), node.clone(), instance.clone());
             self.env.emit_in(LogEvent::Terminated { node_claim, node, instance }, self.trace_of(&claim));
         }

@@ -24,7 +24,7 @@ use crate::messages::Wrote;
 
 /// Returns the instances that no tag gives to a claim, and that more than one claim names now. Returns all of the untagged ones
 /// if the API server does not answer in time. No call is made without untagged ones. A claim that cannot be read names nothing.
-pub async fn shared<'a>(
+pub async fn shared_instances<'a>(
     links: &TerminatorLinks,
     machines: impl IntoIterator<Item = &'a Instance>,
 ) -> BTreeSet<&'a str> {

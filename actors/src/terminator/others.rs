@@ -36,7 +36,7 @@ impl Terminator {
     }
 
     /// Names those that have been held for long.
-    pub(super) fn tell_held_by_others(&mut self) {
+    pub(super) fn report_held_by_others(&mut self) {
         let now = self.env.now();
         let mut due = Vec::new();
         for (node, removal) in self.known.nodes_mut() {

@@ -39,8 +39,8 @@ impl Handler<InstanceKnown> for Terminator {
                 self.known.node(name).is_some_and(|one| instance_of_node(one) == Some(known.id.as_str()))
             }
         };
-        let concerned: Vec<Key> = self.going().into_iter().filter(names_it).collect();
-        concerned.into_iter().for_each(|key| self.touch(key, ctx));
+        let concerned: Vec<Key> = self.going_keys().into_iter().filter(names_it).collect();
+        concerned.into_iter().for_each(|key| self.mark_if_going(key, ctx));
     }
 }
 
@@ -107,17 +107,17 @@ impl Terminator {
     pub(super) fn let_go(&mut self, claim: &Arc<NodeClaim>, why: &NotOwned, ctx: &mut Context<Self>) {
         let key = Key::Claim(claim.name_any());
         if !claim.finalizers().iter().any(|one| one == TERMINATION_FINALIZER) {
-            return self.enter(&key, None);
+            return self.enter_phase(&key, None);
         }
-        self.enter(&key, Some(RemovalPhase::Releasing));
+        self.enter_phase(&key, Some(RemovalPhase::Releasing));
         let step_env = self.step_env(self.trace_of(claim));
-        self.tell_not_owned(&step_env, claim, why);
+        self.report_not_owned(&step_env, claim, why);
         let going = step_env.release_claim(claim.clone(), "instance_not_owned".to_owned());
-        self.begin(key, RELEASING, going, ctx);
+        self.begin_step(key, RELEASING, going, ctx);
     }
 
     /// Says why a claim goes alone: once, and again where that has changed.
-    fn tell_not_owned(&mut self, step_env: &StepEnv, claim: &NodeClaim, why: &NotOwned) {
+    fn report_not_owned(&mut self, step_env: &StepEnv, claim: &NodeClaim, why: &NotOwned) {
         let (name, instance) = (claim.name_any(), instance_of(claim).unwrap_or_default().to_owned());
         let message = format!("Instance {instance} is not this NodeClaim's and is left alone: {why}");
         let Some(removal) =
@@ -129,18 +129,18 @@ impl Terminator {
         step_env.record(Record::warning(object::claim(claim), "InstanceNotOwned", message));
         let (reason, error) = (why.reason().to_owned(), why.to_string());
         step_env.emit(LogEvent::InstanceNotOwned { node_claim: name, instance, reason, error });
-        self.count("not_owned");
+        self.add_to_count("not_owned");
     }
 
     /// Lets a Node go that is being deleted and is not ours: our finalizer holds nothing there.
     pub(super) fn release_stranger(&mut self, node: &Arc<Node>, ctx: &mut Context<Self>) {
         let key = Key::Node(node.name_any());
         if !node.finalizers().iter().any(|one| one == TERMINATION_FINALIZER) {
-            return self.enter(&key, None);
+            return self.enter_phase(&key, None);
         }
-        self.enter(&key, Some(RemovalPhase::Releasing));
+        self.enter_phase(&key, Some(RemovalPhase::Releasing));
         let step_env = self.step_env(None);
-        self.begin(key, RELEASING, step_env.release_node(node.clone(), String::new()), ctx);
+        self.begin_step(key, RELEASING, step_env.release_node(node.clone(), String::new()), ctx);
     }
 }
 

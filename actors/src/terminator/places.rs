@@ -16,9 +16,9 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::Terminator;
-use super::evictions::EvictedPod;
+use super::evictor::EvictedPod;
 use super::look::NAMES_LISTED;
-use super::rollouts::overlay;
+use super::rollouts::name_rollouts;
 use super::steps::StepEnv;
 use crate::messages::Record;
 use crate::recorder::object;
@@ -33,7 +33,7 @@ pub(super) struct Drained<'a> {
 }
 
 impl Drained<'_> {
-    fn record(&self, event: impl Fn(k8s_openapi::api::core::v1::ObjectReference) -> Record) {
+    fn record_on_both(&self, event: impl Fn(k8s_openapi::api::core::v1::ObjectReference) -> Record) {
         let claim = self.claim.map(object::claim);
         [Some(object::node(self.node)), claim].into_iter().flatten().for_each(|one| self.step_env.record(event(one)));
     }
@@ -44,7 +44,7 @@ impl Drained<'_> {
 }
 
 impl Terminator {
-    pub(super) fn drain(
+    pub(super) fn drain_node(
         &mut self,
         step_env: &StepEnv,
         node: &Arc<Node>,
@@ -65,10 +65,10 @@ impl Terminator {
         // After the wait for places, which says who may leave: of these, the pods that go by a rollout are not evicted.
         let rules = self.by_rollout(&drained, &mut drain, snapshot, now, ctx);
         let mut held = held(&drain, &waited.awaiting, snapshot, ends, now.wall);
-        overlay(&mut held, &rules);
-        self.tell_draining(&drained, drain.waiting.len(), &held);
-        self.tell_waited(&drained, &waited);
-        self.tell_held(&drained, &held);
+        name_rollouts(&mut held, &rules);
+        self.report_draining(&drained, drain.waiting.len(), &held);
+        self.report_waited(&drained, &waited);
+        self.report_held(&drained, &held);
         // On a node that ends, a pod that takes two minutes to stop has to begin before one that takes two seconds.
         if ends.is_some() {
             drain.slow_first();
@@ -85,16 +85,16 @@ impl Terminator {
     /// True if no places are awaited: its instance is ending already, or interrupted nodes are drained Karpenter's way.
     fn goes_at_once(&self, claim: Option<&NodeClaim>) -> bool {
         let Some(claim) = claim else { return false };
-        let decided = self.decision(&claim.name_any()).map(|(reason, _)| reason);
+        let decided = self.own_decision(&claim.name_any()).map(|(reason, _)| reason);
         let evicts = self.env.settings.interruption == Interruptions::Evict;
         (evicts && decided == Some(RemovalReason::Interrupted))
             || InterruptionNotice::on(claim).is_some_and(|notice| notice.kind.is_over())
     }
 
-    fn tell_draining(&mut self, drained: &Drained<'_>, pods: usize, held: &[HeldPod]) {
+    fn report_draining(&mut self, drained: &Drained<'_>, pods: usize, held: &[HeldPod]) {
         let (node, now) = (drained.node.name_any(), self.env.now());
         let reason = self.reason_of_node(&node);
-        let Some(progress) = self.progress(&node) else { return };
+        let Some(progress) = self.drain_progress(&node) else { return };
         match progress.reports.note_drain(now) {
             DrainReport::Begun => {
                 drained.step_env.emit(LogEvent::Draining { node, node_claim: drained.claim_name(), pods, reason });
@@ -111,38 +111,38 @@ impl Terminator {
         }
     }
 
-    fn tell_waited(&mut self, drained: &Drained<'_>, waited: &PlaceWait) {
+    fn report_waited(&mut self, drained: &Drained<'_>, waited: &PlaceWait) {
         let node = drained.node.name_any();
         let full = |pod: &dovetail_core::Pod| format!("{}/{}", pod.namespace, pod.name);
         if !waited.given_up.is_empty() {
             let names = Names::first(NAMES_LISTED, waited.given_up.iter().map(|pod| full(&pod.pod)));
             let message = format!("The places of these pods did not come in time, so they are evicted: {names}");
-            drained.record(|one| Record::warning(one, "ReplacementGivenUp", &*message));
+            drained.record_on_both(|one| Record::warning(one, "ReplacementGivenUp", &*message));
             let pods = waited.given_up.len();
             drained.step_env.emit(LogEvent::PlacesGivenUp { node: node.clone(), pods, names });
         }
         // Until packing has answered, which takes a moment, nobody knows until when.
         let known = waited.awaiting.iter().any(|one| one.place != SuccessorPlace::None);
         let Some(until) = waited.awaiting.iter().map(|one| one.until).max().filter(|_| known) else { return };
-        if !self.progress(&node).is_some_and(|progress| progress.reports.awaits_places()) {
+        if !self.drain_progress(&node).is_some_and(|progress| progress.reports.awaits_places()) {
             return;
         }
         let names = Names::first(NAMES_LISTED, waited.awaiting.iter().map(|one| full(&one.pod.pod)));
         let (pods, until) = (waited.awaiting.len(), until.to_string());
         let message = format!("{pods} pod(s) wait for their places until {until} at the latest: {names}");
-        drained.record(|one| Record::normal(one, "AwaitingReplacement", &*message));
+        drained.record_on_both(|one| Record::normal(one, "AwaitingReplacement", &*message));
         let node_claim = drained.claim_name();
         drained.step_env.emit(LogEvent::AwaitingPlaces { node, node_claim, pods, names, until });
     }
 
-    fn tell_held(&mut self, drained: &Drained<'_>, held: &[HeldPod]) {
+    fn report_held(&mut self, drained: &Drained<'_>, held: &[HeldPod]) {
         let lines: BTreeSet<String> = held.iter().filter(|one| one.rule.holds()).map(ToString::to_string).collect();
         if lines.is_empty() {
             return;
         }
         let (node, now) = (drained.node.name_any(), self.env.now());
         let remedies: BTreeSet<&str> = held.iter().filter_map(|one| one.rule.remedy()).collect();
-        let Some(progress) = self.progress(&node) else { return };
+        let Some(progress) = self.drain_progress(&node) else { return };
         let due = progress.reports.note_obstacles(&lines, !remedies.is_empty(), now);
         let (pods, why, node_claim) = (lines.len(), Names::first(NAMES_LISTED, lines), drained.claim_name());
         if due.blocked {

@@ -68,32 +68,32 @@ impl Terminator {
     }
 
     /// Objects that are being deleted.
-    pub(super) fn going(&self) -> Vec<Key> {
+    pub(super) fn going_keys(&self) -> Vec<Key> {
         self.known.under_way().filter(|(_, phase)| phase.is_going()).map(|(key, _)| key.clone()).collect()
     }
 
     /// Everything that goes is to be looked at. Returns false if nothing goes.
     pub(super) fn mark_going(&mut self) -> bool {
-        let going = self.going();
+        let going = self.going_keys();
         let any = !going.is_empty();
         self.known.marked.extend(going);
         any
     }
 
     /// The object is in the phase of its next step; without one it stays, or goes without us.
-    pub(super) fn enter(&mut self, key: &Key, phase: Option<RemovalPhase>) {
+    pub(super) fn enter_phase(&mut self, key: &Key, phase: Option<RemovalPhase>) {
         let announced = || self.known.get(key)?.announced.as_ref().map(|_| RemovalPhase::Announced);
         let phase = phase.or_else(announced);
         self.known.enter(key, phase);
     }
 
     /// Progress of a Node's drain, if the Node is there.
-    pub(super) fn progress(&mut self, node: &str) -> Option<&mut DrainProgress> {
+    pub(super) fn drain_progress(&mut self, node: &str) -> Option<&mut DrainProgress> {
         Some(self.known.get_mut(&Key::node(node))?.drain.get_or_insert_default())
     }
 
     /// The reason for a claim's deletion that this term decided, with the trace of that decision.
-    pub(super) fn decision(&self, claim: &str) -> Option<(RemovalReason, TraceContext)> {
+    pub(super) fn own_decision(&self, claim: &str) -> Option<(RemovalReason, TraceContext)> {
         self.known.get(&Key::claim(claim))?.reason
     }
 }

@@ -72,7 +72,7 @@ impl Terminator {
                 SuccessorPlace::for_pod(snapshot, &pod, now) == SuccessorPlace::Ready || snapshot.budgets_hold(&pod.pod)
             };
             // Once begun it stays begun: whether the budget would allow an eviction by now no longer matters.
-            let moves = match self.restart(&key) {
+            let moves = match self.known_restart(&key) {
                 Some(known) => known.progress.moves(),
                 None => snapshot.moves_by_rollout(&pod) && there(),
             };
@@ -98,16 +98,16 @@ impl Terminator {
         rules
     }
 
-    fn restart(&mut self, key: &RolloutKey) -> Option<&mut Restart> {
+    fn known_restart(&mut self, key: &RolloutKey) -> Option<&mut Restart> {
         self.known.get_mut(&Key::node(&key.node))?.rollouts.get_mut(&key.set)
     }
 
     /// Gives up the wait for a restart that has brought no new pod for too long.
     fn give_up_rollout(&mut self, step_env: &StepEnv, pod: &PodEntry, key: &RolloutKey, now: Duration) {
-        let Some(known) = self.restart(key) else { return };
+        let Some(known) = self.known_restart(key) else { return };
         if let Some(news) = known.progress.give_up(now) {
             let deployment = known.deployment.clone();
-            self.tell_rollout(step_env, pod, &key.node, deployment, news);
+            self.report_rollout(step_env, pod, &key.node, deployment, news);
         }
     }
 
@@ -116,12 +116,12 @@ impl Terminator {
         let began =
             deleted(&drained.node.metadata).or_else(|| drained.claim.and_then(|claim| deleted(&claim.metadata)));
         let since = began.unwrap_or_else(|| self.env.wall());
-        let asking = ask(self.links.calls.clone(), pod.clone(), since, self.env.wall()).into_actor(self);
+        let asking = ask_restart(self.links.calls.clone(), pod.clone(), since, self.env.wall()).into_actor(self);
         let step_env = drained.step_env.clone();
         ctx.spawn(asking.map(move |answer, terminator, ctx| {
             terminator.rollout_answered(&step_env, &pod, &key, answer);
             ctx.run_later(super::SETTLING_TIME, move |terminator, ctx| {
-                terminator.touch(super::Key::Node(key.node), ctx);
+                terminator.mark_if_going(super::Key::Node(key.node), ctx);
             });
         }));
     }
@@ -130,15 +130,15 @@ impl Terminator {
         let AskedRestart { deployment, answer } = answered;
         let now = self.env.now();
         // The Node may have gone while the API server was asked.
-        let Some(known) = self.restart(key) else { return };
+        let Some(known) = self.known_restart(key) else { return };
         deployment.clone_into(&mut known.deployment);
         if let Some(news) = known.progress.answered(answer, now) {
-            self.tell_rollout(step_env, pod, &key.node, deployment, news);
+            self.report_rollout(step_env, pod, &key.node, deployment, news);
         }
     }
 
     /// Says what became of a restart; the pods that do not go by it after all need other places.
-    fn tell_rollout(&self, step_env: &StepEnv, pod: &PodEntry, node: &str, deployment: String, news: News) {
+    fn report_rollout(&self, step_env: &StepEnv, pod: &PodEntry, node: &str, deployment: String, news: News) {
         let (object, full) = (object::pod(&pod.pod), format!("{}/{}", pod.pod.namespace, pod.pod.name));
         let node = node.to_owned();
         match news {
@@ -158,7 +158,7 @@ impl Terminator {
 }
 
 /// Says of pods that go by a rollout that they do.
-pub(super) fn overlay(held: &mut [HeldPod], rules: &BTreeMap<String, HoldReason>) {
+pub(super) fn name_rollouts(held: &mut [HeldPod], rules: &BTreeMap<String, HoldReason>) {
     for one in held {
         if let Some(rule) = rules.get(&one.pod) {
             one.rule = rule.clone();
@@ -174,13 +174,13 @@ struct AskedRestart {
 }
 
 /// Finds a pod's Deployment, judges it, and restarts it.
-async fn ask(calls: Calls, pod: Arc<PodEntry>, since: Timestamp, now: Timestamp) -> AskedRestart {
+async fn ask_restart(calls: Calls, pod: Arc<PodEntry>, since: Timestamp, now: Timestamp) -> AskedRestart {
     let (namespace, set) = (&pod.pod.namespace, pod.drain.rollout.clone().unwrap_or_default());
     let of_set = |answer| AskedRestart { deployment: format!("{namespace}/{set}"), answer };
     let deployment = match deployment_of(&calls, namespace, &set).await {
         Ok(Some(deployment)) => deployment,
         Ok(None) => return of_set(RestartAnswer::Never("its pods are of no Deployment".into())),
-        Err(error) => return of_set(failed(error)),
+        Err(error) => return of_set(answer_of_error(error)),
     };
     let name = deployment.name_any();
     let answer = match judge(&deployment, since) {
@@ -191,14 +191,14 @@ async fn ask(calls: Calls, pod: Arc<PodEntry>, since: Timestamp, now: Timestamp)
             let api = LenientApi::<Deployment>::namespaced(calls.client.clone(), namespace);
             match calls.merge(&api, &name, restart(&deployment, now)).await {
                 Ok(_) => RestartAnswer::Restarted,
-                Err(error) => failed(error),
+                Err(error) => answer_of_error(error),
             }
         }
     };
     AskedRestart { deployment: format!("{namespace}/{name}"), answer }
 }
 
-fn failed(error: CallError) -> RestartAnswer {
+fn answer_of_error(error: CallError) -> RestartAnswer {
     match error {
         CallError::Forbidden(why) => {
             RestartAnswer::Never(format!("{why} (the chart's value moves.rollout gives the verb)"))

@@ -7,7 +7,7 @@ use dovetail_api::names::annotations::{END_REASON, END_TRACEPARENT, TERMINATION_
 use dovetail_api::names::labels::CAPACITY_RESERVATION_ID;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::clock::later;
-use dovetail_core::termination::instance::handle;
+use dovetail_core::termination::instance::handle_of;
 use dovetail_core::termination::reports::reason::end_reason;
 use dovetail_core::termination::{ClaimCondition, node, with};
 use jiff::{SignedDuration, Timestamp};
@@ -65,25 +65,25 @@ pub enum For {
 pub type Done = Result<(), CallError>;
 
 impl StepEnv {
-    fn claims(&self) -> NodeClaimApi {
+    fn claim_api(&self) -> NodeClaimApi {
         NodeClaimApi::new(self.links.calls.clone())
     }
 
-    fn nodes(&self) -> Nodes {
+    fn node_api(&self) -> Nodes {
         Nodes::new(self.links.calls.clone())
     }
 
-    fn wrote(&self, claim: NodeClaim) {
+    fn post_claim(&self, claim: NodeClaim) {
         self.env.post(&self.links.cluster, Wrote::Claim(Arc::new(claim)));
     }
 
     /// Reports at once what is gone: until the watch shows it, the step would be repeated.
-    fn gone(&self, what: Wrote) {
+    fn post_gone(&self, what: Wrote) {
         self.env.post(&self.links.cluster, what);
     }
 
     /// Reports an object that is not being deleted any more and fails the step; it may be a while until the watch shows that.
-    fn stays(&self, there: Wrote) -> Done {
+    fn fail_as_it_stays(&self, there: Wrote) -> Done {
         self.env.post(&self.links.cluster, there);
         Err(CallError::Conflict("it is not being deleted any more".into()))
     }
@@ -91,7 +91,7 @@ impl StepEnv {
     /// A step whose object is gone has come to what it is for.
     fn or_gone(&self, error: CallError, gone: Wrote) -> Done {
         match error {
-            CallError::NotFound(_) => Ok(self.gone(gone)),
+            CallError::NotFound(_) => Ok(self.post_gone(gone)),
             error => Err(error),
         }
     }
@@ -111,11 +111,11 @@ impl StepEnv {
     /// # Errors
     /// [`CallError::Conflict`] or [`CallError::NotFound`] when it is not.
     pub async fn still_goes(&self, claim: &NodeClaim) -> Done {
-        match self.claims().same(claim).await {
+        match self.claim_api().same(claim).await {
             Ok(there) if goes(&there) => Ok(()),
-            Ok(there) => self.stays(Wrote::Claim(Arc::new(there))),
+            Ok(there) => self.fail_as_it_stays(Wrote::Claim(Arc::new(there))),
             Err(CallError::NotFound(name)) => {
-                self.gone(Wrote::ClaimGone(claim.name_any(), claim.uid()));
+                self.post_gone(Wrote::ClaimGone(claim.name_any(), claim.uid()));
                 Err(CallError::NotFound(name))
             }
             Err(error) => Err(error),
@@ -127,9 +127,9 @@ impl StepEnv {
     /// # Errors
     /// As [`StepEnv::still_goes`], of the Node.
     pub async fn delete_claim_of(self, node: Arc<Node>, claim: Arc<NodeClaim>) -> Done {
-        match self.nodes().same(&node).await {
+        match self.node_api().same(&node).await {
             Ok(there) if goes(&there) => self.delete_claim(&claim, For::Decision, None).await.map(drop),
-            Ok(there) => self.stays(Wrote::Node(Arc::new(there))),
+            Ok(there) => self.fail_as_it_stays(Wrote::Node(Arc::new(there))),
             Err(error) => self.or_gone(error, Wrote::NodeGone(node.name_any(), node.uid())),
         }
     }
@@ -143,23 +143,23 @@ impl StepEnv {
     ) -> Result<bool, CallError> {
         let removed = match why {
             // Whatever the claim has become meanwhile, its instance ends: the write is repeated on conflicts.
-            For::Fact => match self.claims().change_metadata(claim.clone(), self.left_on(claim, reason)).await {
-                Ok(claim) => self.claims().remove(claim).await,
+            For::Fact => match self.claim_api().change_metadata(claim.clone(), self.left_on(claim, reason)).await {
+                Ok(claim) => self.claim_api().remove(claim).await,
                 Err(error) => Err(error),
             },
             // Both writes carry the version that was judged: a claim that has changed since is judged again.
-            For::Decision => match self.claims().change_as_seen(claim, self.left_on(claim, reason)).await {
-                Ok(claim) => self.claims().remove_as_seen(&claim).await,
+            For::Decision => match self.claim_api().change_as_seen(claim, self.left_on(claim, reason)).await {
+                Ok(claim) => self.claim_api().remove_as_seen(&claim).await,
                 Err(error) => Err(error),
             },
         };
         match removed {
             Ok(claim) => {
-                self.wrote(claim);
+                self.post_claim(claim);
                 Ok(true)
             }
             Err(CallError::NotFound(_)) => {
-                self.gone(Wrote::ClaimGone(claim.name_any(), claim.uid()));
+                self.post_gone(Wrote::ClaimGone(claim.name_any(), claim.uid()));
                 Ok(false)
             }
             Err(error) => Err(error),
@@ -187,7 +187,7 @@ impl StepEnv {
     }
 
     /// The span of a claim's end.
-    fn removal(&self, claim: &NodeClaim) -> Option<TraceContext> {
+    fn removal_span(&self, claim: &NodeClaim) -> Option<TraceContext> {
         self.trace.map(|cause| traces::of_removal(cause, &claim.name_any()))
     }
 
@@ -199,7 +199,7 @@ impl StepEnv {
         // The claim first: its Nodes go for its sake alone.
         self.still_goes(&claim).await?;
         for node in nodes {
-            match self.nodes().delete_as_seen(&node).await {
+            match self.node_api().delete_as_seen(&node).await {
                 // Before the watch tells it the Node would be deleted once more.
                 Ok(there) => self.env.post(&self.links.cluster, Wrote::Node(Arc::new(there))),
                 Err(error) => self.or_gone(error, Wrote::NodeGone(node.name_any(), node.uid()))?,
@@ -216,13 +216,13 @@ impl StepEnv {
                 claim.annotations_mut().entry(TERMINATION_TIMESTAMP.into()).or_insert_with(|| deadline.to_string());
             }
         };
-        let written = self.claims().change_metadata(NodeClaim::clone(&claim), written).await;
+        let written = self.claim_api().change_metadata(NodeClaim::clone(&claim), written).await;
         let claim = match written {
             Ok(claim) => claim,
             Err(error) => return self.or_gone(error, Wrote::ClaimGone(claim.name_any(), claim.uid())),
         };
         if !goes(&claim) {
-            return self.stays(Wrote::Claim(Arc::new(claim)));
+            return self.fail_as_it_stays(Wrote::Claim(Arc::new(claim)));
         }
         let (node_claim, at) = (claim.name_any(), deadline.to_string());
         let message = format!("All pods will be deleted by {at}");
@@ -231,19 +231,19 @@ impl StepEnv {
             self.record(Record::warning(object, "TerminationGracePeriodExpiring", &*message));
         }
         self.emit(LogEvent::Deadline { node_claim, at });
-        self.wrote(claim);
+        self.post_claim(claim);
         Ok(())
     }
 
     /// Taints a Node, and takes it out of the load balancers.
-    pub async fn cordon(self, there: Arc<Node>, node_claim: String, reason: String) -> Done {
+    pub async fn cordon_node(self, there: Arc<Node>, node_claim: String, reason: String) -> Done {
         let written =
-            match self.nodes().change(Node::clone(&there), |node| goes(node).then(|| node::cordoned(node))?).await {
+            match self.node_api().change(Node::clone(&there), |node| goes(node).then(|| node::cordoned(node))?).await {
                 Ok(written) => written,
                 Err(error) => return self.or_gone(error, Wrote::NodeGone(there.name_any(), there.uid())),
             };
         if !goes(&written) {
-            return self.stays(Wrote::Node(Arc::new(written)));
+            return self.fail_as_it_stays(Wrote::Node(Arc::new(written)));
         }
         self.emit(LogEvent::Cordoned { node: written.name_any(), node_claim, reason });
         self.env.post(&self.links.cluster, Wrote::Node(Arc::new(written)));
@@ -254,9 +254,9 @@ impl StepEnv {
     ///
     /// # Errors
     /// As [`StepEnv::nobody_left`].
-    pub async fn say_drained(self, claim: Arc<NodeClaim>, said: Vec<ClaimCondition>, node: Arc<Node>) -> Done {
+    pub async fn write_drained(self, claim: Arc<NodeClaim>, said: Vec<ClaimCondition>, node: Arc<Node>) -> Done {
         self.nobody_left(&node).await?;
-        self.say(claim, said, node.name_any()).await
+        self.write_conditions(claim, said, node.name_any()).await
     }
 
     /// Lets a Node go that no claim speaks for, once it is drained.
@@ -285,26 +285,26 @@ impl StepEnv {
     }
 
     /// Writes conditions on a claim.
-    pub async fn say(self, claim: Arc<NodeClaim>, said: Vec<ClaimCondition>, node: String) -> Done {
+    pub async fn write_conditions(self, claim: Arc<NodeClaim>, said: Vec<ClaimCondition>, node: String) -> Done {
         let now = self.env.wall();
         let say = |claim: &NodeClaim| if goes(claim) { with(claim, &said, now) } else { claim.clone() };
-        let written = self.claims().change_status(NodeClaim::clone(&claim), say).await;
+        let written = self.claim_api().change_status(NodeClaim::clone(&claim), say).await;
         let written = match written {
             Ok(written) => written,
             Err(error) => return self.or_gone(error, Wrote::ClaimGone(claim.name_any(), claim.uid())),
         };
         if !goes(&written) {
-            return self.stays(Wrote::Claim(Arc::new(written)));
+            return self.fail_as_it_stays(Wrote::Claim(Arc::new(written)));
         }
         if node::is_drained(&said) {
-            if let Some(removal) = self.removal(&claim) {
+            if let Some(removal) = self.removal_span(&claim) {
                 let span = self.env.span(removal, "drain", "").since_some(deleted_at(&claim));
                 span.with_all(|| traces::attributes(&claim)).end();
             }
             self.env.measure(&Measure::NodeDrained { pool: &pool_of(&claim) });
             self.emit(LogEvent::Drained { node, node_claim: claim.name_any() });
         }
-        self.wrote(written);
+        self.post_claim(written);
         Ok(())
     }
 
@@ -312,8 +312,8 @@ impl StepEnv {
     pub async fn release_node(self, there: Arc<Node>, node_claim: String) -> Done {
         let held = |node: &Node| goes(node) && node.finalizers().iter().any(|one| one == TERMINATION_FINALIZER);
         let free = |node: &Node| held(node).then(|| node::released(node));
-        let wrote = match self.nodes().change(Node::clone(&there), free).await {
-            Ok(node) if !goes(&node) => return self.stays(Wrote::Node(Arc::new(node))),
+        let wrote = match self.node_api().change(Node::clone(&there), free).await {
+            Ok(node) if !goes(&node) => return self.fail_as_it_stays(Wrote::Node(Arc::new(node))),
             // Others hold it yet: the watch shows when it is gone.
             Ok(node) if !node.finalizers().is_empty() => Wrote::Node(Arc::new(node)),
             Ok(_) | Err(CallError::NotFound(_)) => Wrote::NodeGone(there.name_any(), there.uid()),
@@ -332,22 +332,22 @@ impl StepEnv {
     /// Lets a claim go, unless by now an instance may belong to it that nobody has looked for.
     pub async fn release_claim(self, claim: Arc<NodeClaim>, reason: String) -> Done {
         // A launch may have written an instance on it since it was judged: then the finalizer stays, and that one is ended too.
-        let judged = handle(&claim);
+        let judged = handle_of(&claim);
         let free = |claim: &mut NodeClaim| {
-            if goes(claim) && handle(claim) == judged {
+            if goes(claim) && handle_of(claim) == judged {
                 claim.finalizers_mut().retain(|one| one != TERMINATION_FINALIZER);
             }
         };
-        let written = self.claims().change_metadata(NodeClaim::clone(&claim), free).await;
+        let written = self.claim_api().change_metadata(NodeClaim::clone(&claim), free).await;
         let gone = Wrote::ClaimGone(claim.name_any(), claim.uid());
         match written {
-            Ok(claim) if !goes(&claim) => self.stays(Wrote::Claim(Arc::new(claim))),
+            Ok(claim) if !goes(&claim) => self.fail_as_it_stays(Wrote::Claim(Arc::new(claim))),
             Ok(claim) if claim.finalizers().iter().any(|one| one == TERMINATION_FINALIZER) => {
-                self.wrote(claim);
+                self.post_claim(claim);
                 Ok(())
             }
             Ok(claim) => {
-                if let (Some(removal), Some(cause)) = (self.removal(&claim), self.trace) {
+                if let (Some(removal), Some(cause)) = (self.removal_span(&claim), self.trace) {
                     let begun = measures::instance_ends(&claim);
                     let span = self.env.span(removal, "terminate", "").since_some(begun);
                     span.with_all(|| traces::attributes(&claim)).end();
@@ -371,7 +371,7 @@ impl StepEnv {
 
 /// The capacity reservation that a claim had an instance of.
 fn reservation_of(claim: &NodeClaim) -> Option<String> {
-    handle(claim)?;
+    handle_of(claim)?;
     claim.labels().get(CAPACITY_RESERVATION_ID).cloned()
 }
 

@@ -31,7 +31,7 @@ impl Terminator {
         snapshot: &Snapshot,
     ) {
         let name = node.name_any();
-        let decided = claim.and_then(|claim| self.decided(claim));
+        let decided = claim.and_then(|claim| self.decided_reason(claim));
         let Some(removal) = self.known.get_mut(&Key::node(&name)) else { return };
         if matches!(step, NodeStep::NotOurs) {
             // A backup shows it as it was before: should it go later, that is another end.
@@ -63,13 +63,13 @@ impl Terminator {
     }
 
     pub(super) fn reason_of(&self, claim: &NodeClaim) -> String {
-        self.decided(claim).unwrap_or_else(|| ASKED.to_owned())
+        self.decided_reason(claim).unwrap_or_else(|| ASKED.to_owned())
     }
 
     /// Reason why a claim goes, if Dovetail or the cloud has decided it.
-    fn decided(&self, claim: &NodeClaim) -> Option<String> {
+    fn decided_reason(&self, claim: &NodeClaim) -> Option<String> {
         // From the nearest to the farthest: what this term decided, what an earlier leader wrote, what the cloud announced.
-        let here = self.decision(&claim.name_any()).map(|(reason, _)| reason.label().to_owned());
+        let here = self.own_decision(&claim.name_any()).map(|(reason, _)| reason.label().to_owned());
         let before = || written_reason(claim);
         here.or_else(before).or_else(|| InterruptionNotice::on(claim).map(|notice| notice.kind.label().to_owned()))
     }

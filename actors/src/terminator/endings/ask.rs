@@ -8,12 +8,12 @@ use dovetail_cloud::{CloudError, FoundInstances, Instance};
 use dovetail_core::ownership::OwnershipMarks;
 use dovetail_core::ownership::token::is_shared;
 use dovetail_core::termination::InstanceObservation;
-use dovetail_core::termination::instance::{Handle, handle};
+use dovetail_core::termination::instance::{Handle, handle_of};
 use futures::StreamExt;
 
 use super::super::TerminatorLinks;
 use super::super::left::left_on;
-use super::super::named::{have_no_node, named_by_claims, shared};
+use super::super::named::{have_no_node, named_by_claims, shared_instances};
 use super::super::removal::is_deleting;
 use super::{EndingObject, InstanceAnswer, InstanceQuery, SURE_WITHIN};
 use crate::cloud::end_once::{TOGETHER, end_once};
@@ -27,38 +27,56 @@ pub struct InstanceAnswers {
     pub answers: Vec<InstanceAnswer>,
     /// The last call that failed.
     pub failed: Option<CloudError>,
-    /// Handles for which the cloud says that another attempt will not help, with its error.
-    pub refused: BTreeMap<Handle, CloudError>,
-    /// Instances whose end may have been accepted.
-    pub unsure: BTreeSet<String>,
+}
+
+/// Outcome of the calls that were to end instances, by their ids.
+#[derive(Default)]
+struct EndCalls {
+    accepted: BTreeSet<String>,
+    /// Ends that may have been accepted: the call has failed.
+    unsure: BTreeSet<String>,
 }
 
 impl InstanceAnswers {
     /// The outcome of a call; its failure keeps no other call from being made.
-    fn record<T>(&mut self, outcome: Result<T, CloudError>) -> Option<T> {
+    fn note_outcome<T>(&mut self, outcome: Result<T, CloudError>) -> Option<T> {
         outcome.map_err(|error| self.failed = Some(error)).ok()
     }
 
-    /// The answers for ids; `ended` when those alive were to be ended. What fails for some keeps nothing from the others.
-    fn heard(&mut self, ids: &[String], found: &FoundInstances, ended: &BTreeSet<&str>) {
+    /// Adds the answers for ids. What fails for some keeps nothing from the others.
+    fn add_found(&mut self, ids: &[String], found: &FoundInstances, ends: &EndCalls) {
         for id in ids {
-            let (handle, failed) = (Handle::Id(id.clone()), found.failed.get(id));
             let mut there = found.instances.iter().filter(|one| one.id == *id).peekable();
-            if there.peek().is_some() || found.missing.contains(id) {
-                self.answers.push(answer(handle.clone(), there, ended));
-            }
-            match failed {
-                // A later call may work: it counts as a failure of the whole, and all that is left waits for the back-off.
-                Some(error) if error.is_retryable() => self.failed = Some(error.clone()),
-                Some(error) => drop(self.refused.insert(handle, error.clone())),
-                None => {}
-            }
+            let is_answered = there.peek().is_some() || found.missing.contains(id);
+            let refused = found.failed.get(id).and_then(|error| self.note_error(error.clone()));
+            let handle = Handle::Id(id.clone());
+            let answer = match is_answered {
+                true => InstanceAnswer { refused, ..answer_about(handle, there, &ends.accepted) },
+                false if refused.is_some() => refused_answer(handle, refused),
+                false => continue,
+            };
+            self.answers.push(InstanceAnswer { unsure: ends.unsure.contains(id), ..answer });
         }
+    }
+
+    /// The error of one instance if the cloud will say the same again. After any other a later call may work: it counts as a
+    /// failure of the whole, and all that is left waits for the back-off.
+    fn note_error(&mut self, error: CloudError) -> Option<CloudError> {
+        if error.is_retryable() {
+            self.failed = Some(error);
+            return None;
+        }
+        Some(error)
     }
 }
 
+/// The answer about an instance of which the cloud says nothing.
+fn refused_answer(handle: Handle, refused: Option<CloudError>) -> InstanceAnswer {
+    InstanceAnswer { handle, seen: None, ended: Vec::new(), unsure: false, refused }
+}
+
 /// Asks the cloud, and ends what may be ended.
-pub async fn ask(links: TerminatorLinks, asks: Vec<InstanceQuery>) -> InstanceAnswers {
+pub async fn ask_and_end(links: TerminatorLinks, asks: Vec<InstanceQuery>) -> InstanceAnswers {
     let mut answered = InstanceAnswers::default();
     let by_id = |one: &InstanceQuery| match &one.handle {
         Handle::Id(id) => Some(id.clone()),
@@ -66,31 +84,32 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<InstanceQuery>) -> InstanceAn
     };
     let ids: Vec<String> = asks.iter().filter_map(by_id).collect();
     if !ids.is_empty()
-        && let Some(mut found) = answered.record(links.cloud.instances_of(&ids).await)
+        && let Some(mut found) = answered.note_outcome(links.cloud.instances_of(&ids).await)
     {
         let alive: BTreeMap<Handle, Instance> =
             found.instances.iter().filter(|one| is_alive(one)).map(|one| (id_of(one), one.clone())).collect();
         let due: Vec<_> = asks.iter().filter(|one| one.end.is_some() && alive.contains_key(&one.handle)).collect();
-        let mut ended = BTreeSet::new();
+        let mut ends = EndCalls::default();
         // Each batch is ended as soon as it is confirmed: a confirmation does not hold for long.
         for some in due.chunks(TOGETHER) {
             let machine = |ask: &InstanceQuery| alive.get(&ask.handle).map(std::slice::from_ref).unwrap_or_default();
-            let confirmed = confirmed(&links, some.iter().map(|ask| (*ask, machine(ask)))).await;
+            let confirmed = confirm_ends(&links, some.iter().map(|ask| (*ask, machine(ask)))).await;
             let ending: Vec<_> = confirmed.iter().filter_map(|one| alive.get(one).cloned()).collect();
             let Some(failed) = end_once(&*links.cloud, &links.calls, &ending).await else { break };
-            ended.extend(ending.into_iter().map(|one| one.id).filter(|id| !failed.contains_key(id)));
-            answered.unsure.extend(failed.iter().filter(|(_, error)| error.is_retryable()).map(|(id, _)| id.clone()));
+            ends.accepted.extend(ending.into_iter().map(|one| one.id).filter(|id| !failed.contains_key(id)));
+            ends.unsure.extend(failed.iter().filter(|(_, error)| error.is_retryable()).map(|(id, _)| id.clone()));
             found.failed.extend(failed);
         }
-        answered.heard(&ids, &found, &ended.iter().map(String::as_str).collect());
+        answered.add_found(&ids, &found, &ends);
     }
     for one in &asks {
         if let Handle::Token(token) = &one.handle {
             match by_token(&links, one, token).await {
                 Ok(answer) => answered.answers.push(answer),
-                Err(error) if error.is_retryable() => answered.failed = Some(error),
-                // As one that is known by its id: it is asked for again at its own pace, and keeps no other waiting.
-                Err(error) => drop(answered.refused.insert(one.handle.clone(), error)),
+                Err(error) => {
+                    let refused = answered.note_error(error);
+                    answered.answers.extend(refused.map(|error| refused_answer(one.handle.clone(), Some(error))));
+                }
             }
         }
     }
@@ -101,7 +120,11 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<InstanceQuery>) -> InstanceAn
 async fn by_token(links: &TerminatorLinks, ask: &InstanceQuery, token: &str) -> Result<InstanceAnswer, CloudError> {
     let mut there = links.cloud.instances_with_token(token).await?;
     if is_shared(token) {
-        return Ok(answer(ask.handle.clone(), unassigned(links, token, &there).await.into_iter(), &BTreeSet::new()));
+        return Ok(answer_about(
+            ask.handle.clone(),
+            unassigned_instances(links, token, &there).await.into_iter(),
+            &BTreeSet::new(),
+        ));
     }
     if let Some(end) = &ask.end {
         let cluster = links.calls.env.cluster(&*links.cloud);
@@ -109,7 +132,7 @@ async fn by_token(links: &TerminatorLinks, ask: &InstanceQuery, token: &str) -> 
     }
     // A token may find several: all that are the claim's end with it.
     let mut alive: Vec<_> = there.iter().filter(|one| is_alive(one)).cloned().collect();
-    if alive.is_empty() || confirmed(links, [(ask, &*alive)]).await.is_empty() {
+    if alive.is_empty() || confirm_ends(links, [(ask, &*alive)]).await.is_empty() {
         alive.clear();
     }
     match end_once(&*links.cloud, &links.calls, &alive).await.map(|failed| failed.into_values().next()) {
@@ -117,13 +140,13 @@ async fn by_token(links: &TerminatorLinks, ask: &InstanceQuery, token: &str) -> 
         Some(None) => {}
         None => alive.clear(),
     }
-    let ended = alive.iter().map(|one| one.id.as_str()).collect();
-    Ok(answer(ask.handle.clone(), there.iter(), &ended))
+    let ended = alive.iter().map(|one| one.id.clone()).collect();
+    Ok(answer_about(ask.handle.clone(), there.iter(), &ended))
 }
 
 /// The living instances of a call for several claims that no claim has yet: any may come to be the one of a claim that waits. None
 /// is ended here, as it may be another's; the launcher writes on the claim which is its own, and by its id it is ended.
-async fn unassigned<'a>(links: &TerminatorLinks, token: &str, there: &'a [Instance]) -> Vec<&'a Instance> {
+async fn unassigned_instances<'a>(links: &TerminatorLinks, token: &str, there: &'a [Instance]) -> Vec<&'a Instance> {
     let cluster = links.calls.env.cluster(&*links.cloud);
     let is_open = |one: &&Instance| {
         is_alive(one) && OwnershipMarks::new(&cluster, &one.tags, &one.private_dns_name).is_unassigned(token)
@@ -142,13 +165,17 @@ fn id_of(instance: &Instance) -> Handle {
 }
 
 /// Answer about the instances of a handle, some of which have just been ended.
-fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, ended_now: &BTreeSet<&str>) -> InstanceAnswer {
+fn answer_about<'a>(
+    handle: Handle,
+    found: impl Iterator<Item = &'a Instance>,
+    ended_now: &BTreeSet<String>,
+) -> InstanceAnswer {
     let (mut seen, mut ended) = (None, Vec::new());
     for instance in found {
         let one = match instance.state.as_str() {
             "terminated" => InstanceObservation::Terminated,
             "shutting-down" => InstanceObservation::Ending,
-            _ if ended_now.contains(instance.id.as_str()) => {
+            _ if ended_now.contains(&instance.id) => {
                 ended.push(instance.id.clone());
                 InstanceObservation::Ending
             }
@@ -157,12 +184,13 @@ fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, ended_n
         // If there are several, the one that lives longest counts.
         seen = Some(seen.map_or(one, |so_far: InstanceObservation| so_far.min(one)));
     }
-    InstanceAnswer { handle, seen: seen.unwrap_or(InstanceObservation::Missing), ended }
+    let seen = Some(seen.unwrap_or(InstanceObservation::Missing));
+    InstanceAnswer { handle, seen, ended, unsure: false, refused: None }
 }
 
 /// Returns the instances whose claim, read just now, is being deleted and still has this instance, by its tags too or because no
 /// other claim names it, and which have no Node, or nobody is on it.
-async fn confirmed<'a>(
+async fn confirm_ends<'a>(
     links: &TerminatorLinks,
     asks: impl IntoIterator<Item = (&'a InstanceQuery, &'a [Instance])>,
 ) -> BTreeSet<Handle> {
@@ -175,7 +203,7 @@ async fn confirmed<'a>(
     // Both kinds of reads run at once: an answer that waits for another is older when it is acted on.
     let reads = futures::stream::iter(reads).buffered(TOGETHER).filter_map(futures::future::ready).collect();
     let (confirmed, shared): (Vec<_>, _) =
-        futures::join!(reads, shared(links, asks.iter().flat_map(|(_, _, machines)| *machines)));
+        futures::join!(reads, shared_instances(links, asks.iter().flat_map(|(_, _, machines)| *machines)));
     let alone = |machines: &[Instance]| machines.iter().all(|one| !shared.contains(one.id.as_str()));
     confirmed.into_iter().filter(|(_, machines)| alone(machines)).map(|(of, _)| of.clone()).collect()
 }
@@ -208,5 +236,5 @@ async fn may_end(links: &TerminatorLinks, of: &Handle, end: &EndingObject, machi
         })
     };
     // Four things at once: no Node left to drain, the claim on its way out, the same instance as judged, and its own.
-    alone && there.is_ok_and(|there| is_deleting(&there) && handle(&there).as_ref() == Some(of) && own(&there))
+    alone && there.is_ok_and(|there| is_deleting(&there) && handle_of(&there).as_ref() == Some(of) && own(&there))
 }

@@ -6,32 +6,29 @@
 //! ```text
 //! want ─► begin: what is due ─► ask ─► instances_of (one call for all ids) ─► alive and to end? ─► confirmed ─► end_once ─┐
 //!  ▲                             └──► by_token, a call each ───────────────────────────────────────────────────────────────┤
-//!  └─────────── a look at the claim or its Node, with what `seen` answers ◄───────────────────────────── end: learn ◄──────┘
+//!  └────── a look at the claim or its Node, with what `last_answer` says ◄─────────────────────────────── end: learn ◄──────┘
 //! ```
 //!
-//! The order within [`ask`] matters. EC2 is asked first, as only an instance that is alive need be made sure of. Then comes the
+//! The order within [`ask_and_end`] matters. EC2 is asked first, as only an instance that is alive need be made sure of. Then comes the
 //! API server, and the call that ends follows at once: between the two nothing else is waited for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::CloudError;
-use dovetail_core::pause::DoublingPause;
-use dovetail_core::termination::InstanceObservation;
 use dovetail_core::termination::instance::Handle;
+use dovetail_core::termination::{InstanceObservation, LastAnswer};
 use jiff::Timestamp;
 
-pub use ask::{InstanceAnswers, ask};
+pub use ask::{InstanceAnswers, ask_and_end};
 
 use crate::context::backoff::Backoff;
-use crate::context::brakes::Brakes;
+use crate::context::brakes::Brake;
 use crate::context::refusals::is_said;
 
 mod ask;
 
-/// Time that an answer is good for: the first of its kind, and those that repeat it.
-const GOOD_FOR: DoublingPause = DoublingPause { first: Duration::from_millis(900), longest: Duration::from_secs(5) };
 /// Pause between two calls; a tick of a second that comes a little early counts.
 const PAUSE: Duration = Duration::from_millis(900);
 /// First and longest pause before an end that EC2 refuses is asked for again. What has become of the instance is asked meanwhile.
@@ -62,7 +59,7 @@ pub struct EndingObject {
 
 impl EndingObject {
     /// For a claim whose Node is drained.
-    pub fn drained(claim: &NodeClaim, node: &str, since: Timestamp) -> Self {
+    pub fn after_drain(claim: &NodeClaim, node: &str, since: Timestamp) -> Self {
         Self { claim: claim.clone(), node: Some((node.to_owned(), since)) }
     }
 
@@ -72,38 +69,45 @@ impl EndingObject {
     }
 }
 
-/// Answer about one instance.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Answer about one instance, or its refusal.
+#[derive(Clone, Debug)]
 pub struct InstanceAnswer {
     /// Instance answered about.
     pub handle: Handle,
-    /// State of the instance.
-    pub seen: InstanceObservation,
+    /// State of the instance; `None` if the cloud refuses to say.
+    pub seen: Option<InstanceObservation>,
     /// Instances whose end has just been accepted.
     pub ended: Vec<String>,
+    /// True if its end was asked for, and nobody knows whether that was accepted.
+    pub unsure: bool,
+    /// Error of the cloud that another attempt will not help.
+    pub refused: Option<CloudError>,
 }
 
-/// The last answer of one instance.
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    seen: InstanceObservation,
-    when: Duration,
-    /// Answers in a row before it that were the same.
-    repeats: u32,
-    /// Time of the question by the wall clock.
-    asked: Timestamp,
+/// An instance that is to end or has been asked about.
+#[derive(Default)]
+struct EndingInstance {
+    /// The question that is to be asked at the next occasion.
+    wanted: Option<InstanceQuery>,
+    answer: Option<LastAnswer>,
+    /// Pauses between requests for its end that EC2 refuses.
+    refused: Option<Brake>,
+    /// True if its end was asked for and may have been accepted.
+    unsure: bool,
+}
+
+impl EndingInstance {
+    /// True if its question is to be asked now.
+    fn is_due(&self, now: Duration) -> bool {
+        self.wanted.is_some() && !self.answer.is_some_and(|answer| answer.is_fresh(now))
+    }
 }
 
 /// Instances that are to end or have been asked to, and when each is looked at again.
 pub struct Endings {
-    wanted: BTreeMap<Handle, InstanceQuery>,
-    answers: BTreeMap<Handle, Known>,
-    /// Ends that EC2 refuses, by what the instance is known by.
-    refused: Brakes,
-    /// For their pauses.
+    known: BTreeMap<Handle, EndingInstance>,
+    /// For the pauses after refusals.
     rng: fastrand::Rng,
-    /// Instances whose end was asked for and may have been accepted.
-    unsure: BTreeSet<String>,
     asking: bool,
     begun: Option<Duration>,
     /// Time of the last question by the wall clock.
@@ -116,10 +120,7 @@ impl Endings {
     /// No instances asked about.
     pub fn new(rng: fastrand::Rng) -> Self {
         Self {
-            wanted: BTreeMap::new(),
-            answers: BTreeMap::new(),
-            refused: Brakes::new(REFUSED_AGAIN.0, REFUSED_AGAIN.1),
-            unsure: BTreeSet::new(),
+            known: BTreeMap::new(),
             asking: false,
             begun: None,
             asked: Timestamp::default(),
@@ -130,38 +131,36 @@ impl Endings {
     }
 
     /// Last answer, and the time of its question.
-    pub fn seen(&self, handle: Option<&Handle>) -> (InstanceObservation, Timestamp) {
-        let known = handle.and_then(|handle| self.answers.get(handle));
-        known.map_or((InstanceObservation::Unknown, Timestamp::default()), |known| (known.seen, known.asked))
+    pub fn last_answer(&self, handle: Option<&Handle>) -> (InstanceObservation, Timestamp) {
+        let answer = handle.and_then(|handle| self.known.get(handle)?.answer);
+        answer.map_or((InstanceObservation::Unknown, Timestamp::default()), |answer| (answer.seen, answer.asked))
     }
 
     /// The cloud is to be asked at the next occasion.
-    pub fn want(&mut self, ask: InstanceQuery) {
-        self.wanted.insert(ask.handle.clone(), ask);
+    pub fn add_query(&mut self, ask: InstanceQuery) {
+        let known = self.known.entry(ask.handle.clone()).or_default();
+        known.wanted = Some(ask);
     }
 
     /// Questions to ask now.
-    pub fn begin(&mut self, now: Duration, wall: Timestamp) -> Vec<InstanceQuery> {
+    pub fn take_due(&mut self, now: Duration, wall: Timestamp) -> Vec<InstanceQuery> {
         let early = self.begun.is_some_and(|begun| now.saturating_sub(begun) < PAUSE);
         if self.asking || early || now < self.not_before {
             return Vec::new();
         }
-        let good = |known: &Known| now.saturating_sub(known.when) < GOOD_FOR.length_after(known.repeats);
-        let fresh = |handle: &Handle| self.answers.get(handle).is_some_and(good);
-        let due: Vec<_> = self.wanted.keys().filter(|handle| !fresh(handle)).cloned().collect();
-        // A question over the bound stays in `wanted`, and is due the next time.
+        // A question over the bound stays wanted, and is due the next time.
         let (mut tokens, mut asks) = (0, Vec::new());
-        for handle in due {
+        for (handle, known) in self.known.iter_mut().filter(|(_, known)| known.is_due(now)) {
             tokens += usize::from(matches!(handle, Handle::Token(_)));
-            if !matches!(handle, Handle::Token(_)) || tokens <= MOST_TOKENS {
-                asks.extend(self.wanted.remove(&handle));
+            if matches!(handle, Handle::Token(_)) && tokens > MOST_TOKENS {
+                continue;
             }
-        }
-        for ask in &mut asks {
-            if self.refused.hold(key(&ask.handle), None, now) {
+            let Some(mut ask) = known.wanted.take() else { continue };
+            if known.refused.as_ref().is_some_and(|brake| brake.holds(None, now)) {
                 // Its state is asked all the same: somebody else may end it meanwhile.
                 ask.end = None;
             }
+            asks.push(ask);
         }
         self.asking = !asks.is_empty();
         if self.asking {
@@ -170,38 +169,13 @@ impl Endings {
         asks
     }
 
-    /// The cloud has answered, as far as it did. Answers what is to be told: the first failure in a row, and refusals of each with
+    /// Takes what the cloud has answered. Returns what is to be reported: the first failure in a row, and refusals of each with
     /// their number, ever more seldom. What is seen to end of which nobody knew whether it would has been ended by us.
-    pub fn end(&mut self, answered: &mut InstanceAnswers, now: Duration) -> Vec<(CloudError, u32)> {
+    pub fn take_answers(&mut self, answered: &mut InstanceAnswers, now: Duration) -> Vec<(CloudError, u32)> {
         self.asking = false;
-        // The call that ended it got no answer, and now it is seen to end: it was us.
-        for one in &mut answered.answers {
-            if let Handle::Id(id) = &one.handle
-                && one.seen != InstanceObservation::Alive
-                && self.unsure.remove(id)
-                && one.ended.is_empty()
-            {
-                one.ended.push(id.clone());
-            }
-        }
-        self.unsure.append(&mut answered.unsure);
-        for one in &answered.answers {
-            self.learn(&one.handle, one.seen, self.asked, now);
-            // Alive is also what was only asked about, in between.
-            if one.seen != InstanceObservation::Alive && !answered.refused.contains_key(&one.handle) {
-                self.refused.forget(key(&one.handle));
-            }
-        }
         let mut reports = Vec::new();
-        for (handle, error) in &answered.refused {
-            // It is asked again, at its own pace: it keeps no other waiting.
-            if answered.answers.iter().all(|one| one.handle != *handle) {
-                let (seen, asked) = self.seen(Some(handle));
-                self.learn(handle, seen, asked, now);
-            }
-            self.refused.failed(key(handle), None, now, || self.rng.fork());
-            let times = self.refused.failures(key(handle));
-            reports.extend(is_said(times).then(|| (error.clone(), times)));
+        for answer in &mut answered.answers {
+            reports.extend(self.take_answer(answer, now));
         }
         let Some(error) = &answered.failed else {
             self.backoff.reset();
@@ -212,35 +186,45 @@ impl Endings {
         reports
     }
 
-    fn learn(&mut self, handle: &Handle, seen: InstanceObservation, asked: Timestamp, now: Duration) {
-        // The same answer again is good for twice as long: 0.9 s, 1.8 s, 3.6 s, then 5 s. A new one is looked at soon.
-        let before = self.answers.get(handle).filter(|known| known.seen == seen);
-        let repeats = before.map_or(0, |known| known.repeats.saturating_add(1));
+    /// Takes an answer. Returns a refusal that is to be reported, with its number.
+    fn take_answer(&mut self, answer: &mut InstanceAnswer, now: Duration) -> Option<(CloudError, u32)> {
+        let known = self.known.entry(answer.handle.clone()).or_default();
+        if let (Handle::Id(id), Some(seen)) = (&answer.handle, answer.seen)
+            && seen != InstanceObservation::Alive
+            && std::mem::take(&mut known.unsure)
+            && answer.ended.is_empty()
+        {
+            // The call that ended it got no answer, and now it is seen to end: it was us.
+            answer.ended.push(id.clone());
+        }
+        known.unsure |= answer.unsure;
+        // Without an answer it counts as the same again: it is asked at its own pace, and keeps no other waiting.
+        let before =
+            known.answer.map_or((InstanceObservation::Unknown, Timestamp::default()), |one| (one.seen, one.asked));
+        let (seen, asked) = answer.seen.map_or(before, |seen| (seen, self.asked));
         // From when it was asked: from the answer on, the tick of a second later would be a moment too early.
-        let when = self.begun.unwrap_or(now);
-        self.answers.insert(handle.clone(), Known { seen, when, repeats, asked });
+        known.answer = Some(LastAnswer::after(known.answer, seen, asked, self.begun.unwrap_or(now)));
+        let Some(error) = &answer.refused else {
+            // Alive is also what was only asked about, in between.
+            if seen != InstanceObservation::Alive {
+                known.refused = None;
+            }
+            return None;
+        };
+        let new = || Brake::new(REFUSED_AGAIN.0, REFUSED_AGAIN.1, self.rng.fork());
+        let brake = known.refused.get_or_insert_with(new);
+        brake.failed(None, now);
+        is_said(brake.failures()).then(|| (error.clone(), brake.failures()))
     }
 
     /// Forgets an instance that nothing asks about any more.
-    pub fn forget(&mut self, handle: &Handle) {
-        self.wanted.remove(handle);
-        self.answers.remove(handle);
-        self.refused.forget(key(handle));
-        if let Handle::Id(id) = handle {
-            self.unsure.remove(id);
-        }
+    pub fn forget_instance(&mut self, handle: &Handle) {
+        self.known.remove(handle);
     }
 
     /// Number of instances known to be on their way out.
-    pub fn count(&self) -> usize {
-        self.answers.len()
-    }
-}
-
-/// Ids and tokens are never alike, so that one map has both.
-fn key(handle: &Handle) -> &str {
-    match handle {
-        Handle::Id(key) | Handle::Token(key) => key,
+    pub fn known_count(&self) -> usize {
+        self.known.values().filter(|known| known.answer.is_some()).count()
     }
 }
 

@@ -9,14 +9,20 @@ fn asked(seconds: u64) -> Vec<u64> {
     let mut tenths = Vec::new();
     for tick in 0..seconds {
         let now = Duration::from_secs(tick);
-        endings.want(InstanceQuery { handle: handle.clone(), end: None });
-        if endings.begin(now, Timestamp::UNIX_EPOCH).is_empty() {
+        endings.add_query(InstanceQuery { handle: handle.clone(), end: None });
+        if endings.take_due(now, Timestamp::UNIX_EPOCH).is_empty() {
             continue;
         }
         tenths.push(tick * 10);
-        let answer = InstanceAnswer { handle: handle.clone(), seen: InstanceObservation::Ending, ended: vec![] };
+        let answer = InstanceAnswer {
+            handle: handle.clone(),
+            seen: Some(InstanceObservation::Ending),
+            ended: vec![],
+            unsure: false,
+            refused: None,
+        };
         let mut answered = InstanceAnswers { answers: vec![answer], ..InstanceAnswers::default() };
-        endings.end(&mut answered, now + Duration::from_millis(150));
+        endings.take_answers(&mut answered, now + Duration::from_millis(150));
     }
     tenths
 }

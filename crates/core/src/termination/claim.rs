@@ -33,7 +33,7 @@ pub enum ClaimStep {
 
 /// The next step for a claim with the Nodes that carry its provider id; `seen` is the cloud's answer of the time `asked`.
 #[must_use]
-pub fn next(claim: &NodeClaim, nodes: &[&Node], seen: InstanceObservation, asked: Timestamp) -> ClaimStep {
+pub fn next_step(claim: &NodeClaim, nodes: &[&Node], seen: InstanceObservation, asked: Timestamp) -> ClaimStep {
     if claim.metadata.deletion_timestamp.is_none() || !is_held(claim) {
         return ClaimStep::NotOurs;
     }
@@ -112,25 +112,25 @@ mod tests {
     fn nodes_go_first_then_the_instance_then_the_finalizer() {
         let (claim, mut node) = registered();
         assert_eq!(
-            next(&claim, &[&node], InstanceObservation::Unknown, second(101)),
+            next_step(&claim, &[&node], InstanceObservation::Unknown, second(101)),
             ClaimStep::DeleteNodes(vec!["n".into()])
         );
         node.metadata.deletion_timestamp = Some(Time(second(101)));
-        assert_eq!(next(&claim, &[&node], InstanceObservation::Terminated, second(102)), ClaimStep::AwaitNodes);
-        assert_eq!(next(&claim, &[], InstanceObservation::Unknown, second(103)), ClaimStep::Terminate);
-        assert_eq!(next(&claim, &[], InstanceObservation::Alive, second(104)), ClaimStep::Terminate);
-        let ClaimStep::Say(said) = next(&claim, &[], InstanceObservation::Ending, second(105)) else {
+        assert_eq!(next_step(&claim, &[&node], InstanceObservation::Terminated, second(102)), ClaimStep::AwaitNodes);
+        assert_eq!(next_step(&claim, &[], InstanceObservation::Unknown, second(103)), ClaimStep::Terminate);
+        assert_eq!(next_step(&claim, &[], InstanceObservation::Alive, second(104)), ClaimStep::Terminate);
+        let ClaimStep::Say(said) = next_step(&claim, &[], InstanceObservation::Ending, second(105)) else {
             panic!("nothing is said")
         };
         let claim = with(&claim, &said, second(105));
-        assert_eq!(next(&claim, &[], InstanceObservation::Ending, second(106)), ClaimStep::Terminate);
-        assert_eq!(next(&claim, &[], InstanceObservation::Terminated, second(107)), ClaimStep::Release);
+        assert_eq!(next_step(&claim, &[], InstanceObservation::Ending, second(106)), ClaimStep::Terminate);
+        assert_eq!(next_step(&claim, &[], InstanceObservation::Terminated, second(107)), ClaimStep::Release);
     }
 
     #[test]
     fn unregistered_node_is_left_to_cloud_controller() {
         let claim = deleted(launched_claim("a"));
-        assert_eq!(next(&claim, &[&node("n")], InstanceObservation::Unknown, second(101)), ClaimStep::Terminate);
+        assert_eq!(next_step(&claim, &[&node("n")], InstanceObservation::Unknown, second(101)), ClaimStep::Terminate);
         assert!(is_unregistered(&node("n")));
     }
 
@@ -139,7 +139,7 @@ mod tests {
         let (_, node) = registered();
         let claim = deleted(launched_claim("a"));
         assert_eq!(
-            next(&claim, &[&node], InstanceObservation::Unknown, second(101)),
+            next_step(&claim, &[&node], InstanceObservation::Unknown, second(101)),
             ClaimStep::DeleteNodes(vec!["n".into()])
         );
     }
@@ -147,24 +147,24 @@ mod tests {
     #[test]
     fn unlaunched_claim_goes_at_once_unless_a_launch_token_exists() {
         let mut claim = deleted(claim("a"));
-        assert_eq!(next(&claim, &[], InstanceObservation::Unknown, second(101)), ClaimStep::Release);
+        assert_eq!(next_step(&claim, &[], InstanceObservation::Unknown, second(101)), ClaimStep::Release);
         claim.metadata.annotations = Some([(LAUNCH_TOKEN.to_owned(), "dt-1".to_owned())].into());
         for (seen, when) in [
             (InstanceObservation::Unknown, 999),
             (InstanceObservation::Missing, 159),
             (InstanceObservation::Alive, 999),
         ] {
-            assert_eq!(next(&claim, &[], seen, second(when)), ClaimStep::Terminate, "{seen:?}");
+            assert_eq!(next_step(&claim, &[], seen, second(when)), ClaimStep::Terminate, "{seen:?}");
         }
-        assert_eq!(next(&claim, &[], InstanceObservation::Missing, second(160)), ClaimStep::Release);
+        assert_eq!(next_step(&claim, &[], InstanceObservation::Missing, second(160)), ClaimStep::Release);
     }
 
     #[test]
     fn claim_stays_if_instance_is_missing_only_just_after_launch() {
         let claim = deleted(launched_claim("a"));
         // Launched at 2: the cloud knows of it a minute later at the latest.
-        assert_eq!(next(&claim, &[], InstanceObservation::Missing, second(61)), ClaimStep::Terminate);
-        assert_eq!(next(&claim, &[], InstanceObservation::Missing, second(62)), ClaimStep::Release);
+        assert_eq!(next_step(&claim, &[], InstanceObservation::Missing, second(61)), ClaimStep::Terminate);
+        assert_eq!(next_step(&claim, &[], InstanceObservation::Missing, second(62)), ClaimStep::Release);
     }
 
     #[test]
@@ -172,16 +172,16 @@ mod tests {
         let (mut claim, node) = registered();
         claim.spec.termination_grace_period = Some(KubeDuration::from_secs(60));
         assert_eq!(
-            next(&claim, &[&node], InstanceObservation::Unknown, second(101)),
+            next_step(&claim, &[&node], InstanceObservation::Unknown, second(101)),
             ClaimStep::SetDeadline(second(160))
         );
     }
 
     #[test]
     fn what_is_not_deleted_or_not_held_by_us_is_left_alone() {
-        assert_eq!(next(&launched_claim("a"), &[], InstanceObservation::Unknown, second(1)), ClaimStep::NotOurs);
+        assert_eq!(next_step(&launched_claim("a"), &[], InstanceObservation::Unknown, second(1)), ClaimStep::NotOurs);
         let mut foreign = deleted(launched_claim("a"));
         foreign.metadata.finalizers = Some(vec!["somebody/else".into()]);
-        assert_eq!(next(&foreign, &[], InstanceObservation::Unknown, second(101)), ClaimStep::NotOurs);
+        assert_eq!(next_step(&foreign, &[], InstanceObservation::Unknown, second(101)), ClaimStep::NotOurs);
     }
 }

@@ -35,7 +35,7 @@ pub enum Handle {
 
 /// The key by which the claim's instance is known; `None` if no call was ever made for it.
 #[must_use]
-pub fn handle(claim: &NodeClaim) -> Option<Handle> {
+pub fn handle_of(claim: &NodeClaim) -> Option<Handle> {
     let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
     if let Some(id) = dovetail_api::names::instance_id(provider_id) {
         return Some(Handle::Id(id.to_owned()));
@@ -47,7 +47,7 @@ pub fn handle(claim: &NodeClaim) -> Option<Handle> {
 /// not been heard of since may have come to list an instance that it did not list then.
 #[must_use]
 pub fn is_gone(claim: &NodeClaim, seen: InstanceObservation, asked: Timestamp) -> bool {
-    match (handle(claim), seen) {
+    match (handle_of(claim), seen) {
         (None, _) | (_, InstanceObservation::Terminated) => true,
         (Some(_), InstanceObservation::Unknown | InstanceObservation::Alive | InstanceObservation::Ending) => false,
         (Some(handle), InstanceObservation::Missing) => {
@@ -104,7 +104,7 @@ mod tests {
         let token = launch_token(["uid-a"], 2);
         claim.metadata.annotations = Some([(LAUNCH_TOKEN.to_owned(), token.clone())].into());
         claim.metadata.deletion_timestamp = Some(Time(second(100)));
-        assert_eq!(handle(&claim), Some(Handle::Token(token)));
+        assert_eq!(handle_of(&claim), Some(Handle::Token(token)));
         assert!(!is_gone(&claim, InstanceObservation::Missing, second(159)));
         assert!(is_gone(&claim, InstanceObservation::Missing, second(160)));
     }
@@ -113,7 +113,7 @@ mod tests {
     fn a_token_that_is_another_claims_is_not_looked_for() {
         let mut thief = claim("thief");
         thief.metadata.annotations = Some([(LAUNCH_TOKEN.to_owned(), launch_token(["uid-a"], 1))].into());
-        assert_eq!(handle(&thief), Some(Handle::Token(launch_token(["uid-thief"], 1))));
+        assert_eq!(handle_of(&thief), Some(Handle::Token(launch_token(["uid-thief"], 1))));
     }
 
     #[test]

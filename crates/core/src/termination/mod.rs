@@ -10,8 +10,10 @@
 //! state stands in the API server or in EC2, so that a successor continues where a killed leader stopped.
 
 pub mod announced;
+pub mod answer;
 pub mod claim;
 pub mod drain;
+pub mod evictions;
 pub mod guard;
 pub mod held;
 pub mod home;
@@ -26,6 +28,7 @@ pub mod rollout;
 pub mod volumes;
 
 pub use announced::AnnouncedEnd;
+pub use answer::LastAnswer;
 pub use drain::Drain;
 pub use held::{HeldPod, HoldReason, held};
 pub use instance::InstanceObservation;

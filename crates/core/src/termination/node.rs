@@ -69,7 +69,7 @@ pub enum NodeStep {
 }
 
 #[must_use]
-pub fn next(node: &Node, known: &DeletingNode<'_>, now: Timestamp) -> NodeStep {
+pub fn next_step(node: &Node, known: &DeletingNode<'_>, now: Timestamp) -> NodeStep {
     let Some(since) = node.metadata.deletion_timestamp.as_ref().filter(|_| is_held(node)) else {
         return NodeStep::NotOurs;
     };
@@ -252,7 +252,7 @@ mod tests {
                 seen: self.seen,
                 asked: second(seconds),
             };
-            next(&self.node, &known, second(seconds))
+            next_step(&self.node, &known, second(seconds))
         }
 
         fn say(&mut self, seconds: i64) {
@@ -324,10 +324,10 @@ mod tests {
         let node = cordoned(&node).unwrap();
         for claims in [&[][..], &[&one, &two]] {
             let known = DeletingNode { claims, pods: vec![pod("a")], volumes: volumes(&[]), ..DeletingNode::default() };
-            assert!(matches!(next(&node, &known, second(101)), NodeStep::Drain(_)));
+            assert!(matches!(next_step(&node, &known, second(101)), NodeStep::Drain(_)));
             let known = DeletingNode { pods: Vec::new(), ..known };
-            assert_eq!(next(&node, &known, second(104)), NodeStep::Settle);
-            assert_eq!(next(&node, &known, second(105)), NodeStep::Release);
+            assert_eq!(next_step(&node, &known, second(104)), NodeStep::Settle);
+            assert_eq!(next_step(&node, &known, second(105)), NodeStep::Release);
         }
     }
 

@@ -147,7 +147,7 @@ impl World {
             seen: self.seen,
             asked: second(now),
         };
-        let step = node::next(&node, &known, second(now));
+        let step = node::next_step(&node, &known, second(now));
         self.enter(0, RemovalPhase::of_node(&step));
         match step {
             NodeStep::NotOurs | NodeStep::Settle | NodeStep::AwaitVolumes(_) => {}
@@ -190,7 +190,7 @@ impl World {
     fn look_at_claim(&mut self, now: i64) {
         let Some(claim) = self.claim.clone() else { return };
         let nodes: Vec<&Node> = self.node.iter().collect();
-        let step = claim::next(&claim, &nodes, self.seen, second(now));
+        let step = claim::next_step(&claim, &nodes, self.seen, second(now));
         self.enter(1, RemovalPhase::of_claim(&step));
         match step {
             ClaimStep::NotOurs | ClaimStep::AwaitNodes => {}

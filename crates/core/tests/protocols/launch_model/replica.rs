@@ -13,7 +13,7 @@ use dovetail_core::lifecycle::protocol::{ApiFailure, Input, LaunchCallResult, La
 use dovetail_core::lifecycle::shared_call::{CallStep, SharedCall};
 use dovetail_core::ownership::token::{LaunchPart, is_shared, share};
 use dovetail_core::termination::claim::{self, ClaimStep};
-use dovetail_core::termination::instance::{Handle, InstanceObservation, handle};
+use dovetail_core::termination::instance::{Handle, InstanceObservation, handle_of};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -546,7 +546,7 @@ impl World {
     pub fn terminate(&mut self, claim: usize) {
         let there = self.object(claim);
         let mut seen = InstanceObservation::Unknown;
-        if let Some(handle) = handle(&there) {
+        if let Some(handle) = handle_of(&there) {
             let found = match &handle {
                 Handle::Id(id) => vec![index(id)],
                 Handle::Token(token) => self.listed(token),
@@ -560,7 +560,7 @@ impl World {
                 found.into_iter().for_each(|instance| self.end(instance, "the terminator"));
             }
         }
-        if claim::next(&there, &[], seen, self.wall(self.now)) == ClaimStep::Release {
+        if claim::next_step(&there, &[], seen, self.wall(self.now)) == ClaimStep::Release {
             self.release(claim);
         }
     }
