@@ -11,10 +11,9 @@ use dovetail_core::lifecycle::patch;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
-use serde_json::json;
 
 use super::{Buffers, Planned};
-use crate::context::looks::Looking;
+use crate::context::statuses::WritesStatuses;
 use crate::kube::calls::{CallError, Calls};
 use crate::messages::{BufferState, Record, reference};
 use crate::reading::LenientApi;
@@ -30,24 +29,21 @@ pub(super) fn object(buffer: &CapacityBuffer) -> ObjectReference {
 }
 
 /// The buffer with its status.
-fn judged(buffer: &CapacityBuffer, verdict: &BufferVerdict, now: Timestamp) -> CapacityBuffer {
+fn with_status(buffer: &CapacityBuffer, verdict: &BufferVerdict, now: Timestamp) -> CapacityBuffer {
     let mut buffer = buffer.clone();
     let generation = buffer.metadata.generation;
     verdict.write_to(buffer.status.get_or_insert_default(), generation, now);
     buffer
 }
 
-async fn write(
+async fn patch_status(
     calls: Calls,
     version: &'static str,
     there: Arc<CapacityBuffer>,
     wanted: CapacityBuffer,
 ) -> Result<CapacityBuffer, CallError> {
     let (namespace, name) = (there.namespace().unwrap_or_default(), there.name_any());
-    let patch = json!({
-        "metadata": {"resourceVersion": there.metadata.resource_version},
-        "status": patch::map(there.status.as_ref(), wanted.status.as_ref()),
-    });
+    let patch = patch::status(&there.metadata, there.status.as_ref(), wanted.status.as_ref());
     if version == VERSIONS[0] {
         let api = LenientApi::<CapacityBuffer>::namespaced(calls.client.clone(), &namespace);
         return calls.merge_status(&api, &name, patch).await;
@@ -80,35 +76,25 @@ impl Buffers {
             };
             self.state.buffers.insert(key.clone(), state);
             self.report_change(key, buffer, &verdict, chunks.left_over > 0);
-            self.say(key, buffer, &verdict, ctx);
+            self.write_status_of(key, buffer, &verdict, ctx);
         }
     }
 
-    fn say(&mut self, key: &str, buffer: &Arc<CapacityBuffer>, verdict: &BufferVerdict, ctx: &mut Context<Self>) {
-        let wanted = judged(buffer, verdict, self.env.wall());
-        let (generation, now) = (buffer.metadata.generation, self.env.now());
+    fn write_status_of(
+        &mut self,
+        key: &str,
+        buffer: &Arc<CapacityBuffer>,
+        verdict: &BufferVerdict,
+        ctx: &mut Context<Self>,
+    ) {
+        let wanted = with_status(buffer, verdict, self.env.wall());
         let Some(version) = self.known.version() else { return };
-        let same = wanted.status == buffer.status;
-        if same || self.brakes.hold(key, generation, now) || !self.writing.insert(key.to_owned()) {
+        if wanted.status == buffer.status {
             return;
         }
-        let writing = write(self.links.calls.clone(), version, buffer.clone(), wanted).into_actor(self);
-        let key = key.to_owned();
-        ctx.spawn(writing.map(move |written, actor, ctx| {
-            actor.writing.remove(&key);
-            match written {
-                Ok(buffer) => {
-                    actor.brakes.forget(&key);
-                    actor.known.wrote(buffer);
-                }
-                // Somebody else has written meanwhile, or it is refused: it is judged anew at a later look.
-                Err(_) => {
-                    let (now, rng) = (actor.env.now(), actor.env.rng(&key));
-                    let pause = actor.brakes.failed(&key, generation, now, || rng);
-                    actor.look_in(pause, ctx);
-                }
-            }
-        }));
+        let writing = patch_status(self.links.calls.clone(), version, buffer.clone(), wanted);
+        let wrote = |actor: &mut Self, buffer| actor.known.wrote(buffer);
+        self.write_status((key, buffer.metadata.generation), writing, wrote, ctx);
     }
 
     /// Reports that a buffer cannot be held or lacks room that is not on its way, or that all of it is there again.

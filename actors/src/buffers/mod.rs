@@ -33,10 +33,10 @@ use kube::ResourceExt;
 
 use self::sources::Sources;
 use self::watching::{KnownBuffer, KnownBuffers};
-use crate::context::brakes::Brakes;
 use crate::context::env::Env;
 use crate::context::looks::{Looking, Looks};
 use crate::context::solver::{Solver, attempt};
+use crate::context::statuses::{StatusWrites, WritesStatuses};
 use crate::kube::calls::Calls;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder};
 use crate::messages::{BuffersState, ClusterChanged, HoldRoom, InstanceTypesFor, Observe, TakeObserved};
@@ -82,10 +82,8 @@ pub struct Buffers {
     state: BuffersState,
     /// Reasons of the condition Provisioning as they were reported last, by buffer.
     reported: BTreeMap<String, &'static str>,
-    /// Buffers whose status is being written.
-    writing: BTreeSet<String>,
-    /// Buffers whose status cannot be written.
-    brakes: Brakes,
+    /// Writes of statuses that are under way or have failed.
+    writes: StatusWrites,
 }
 
 /// A buffer with what it asks for.
@@ -118,8 +116,7 @@ impl Buffers {
             looks: Looks::default(),
             state: BuffersState::default(),
             reported: BTreeMap::new(),
-            writing: BTreeSet::new(),
-            brakes: Brakes::default(),
+            writes: StatusWrites::default(),
         }
     }
 }
@@ -135,6 +132,16 @@ impl Looking for Buffers {
 
     fn begin_look(&mut self, ctx: &mut Context<Self>) {
         self.look_at_buffers(ctx);
+    }
+}
+
+impl WritesStatuses for Buffers {
+    fn status_writes(&mut self) -> &mut StatusWrites {
+        &mut self.writes
+    }
+
+    fn env(&self) -> &Env {
+        &self.env
     }
 }
 

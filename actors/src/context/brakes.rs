@@ -3,6 +3,7 @@
 
 pub mod refusals;
 pub mod repeats;
+pub mod statuses;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -16,4 +16,4 @@ pub mod solver;
 pub(crate) mod traces;
 
 pub(crate) use alarms::looks;
-pub(crate) use brakes::refusals;
+pub(crate) use brakes::{refusals, statuses};

@@ -7,7 +7,6 @@ use dovetail_api::v1::{NewCondition, NodePool, condition, set_condition};
 use dovetail_core::lifecycle::patch;
 use jiff::Timestamp;
 use kube::ResourceExt;
-use serde_json::json;
 
 use super::InterruptionLinks;
 use super::unheard::LostQueue;
@@ -37,10 +36,7 @@ pub(super) fn wanted(pool: &NodePool, lost: Option<&LostQueue>, now: Timestamp) 
 
 pub(super) async fn write(links: InterruptionLinks, there: Arc<NodePool>, wanted: NodePool, env: Env) {
     let api = LenientApi::<NodePool>::all(links.calls.client.clone());
-    let patch = json!({
-        "metadata": {"resourceVersion": there.metadata.resource_version},
-        "status": patch::map(there.status.as_ref(), wanted.status.as_ref()),
-    });
+    let patch = patch::status(&there.metadata, there.status.as_ref(), wanted.status.as_ref());
     if let Ok(pool) = links.calls.merge_status(&api, &there.name_any(), patch).await {
         env.post(&links.cluster, Wrote::Pool(Box::new(pool)));
     }

@@ -202,10 +202,7 @@ pub async fn write(calls: Calls, there: Arc<NodePool>, wanted: NodePool) -> Resu
         written = calls.merge(&api, &name, patch).await?;
     }
     if written.status != wanted.status {
-        let patch = json!({
-            "metadata": {"resourceVersion": written.metadata.resource_version},
-            "status": patch::map(written.status.as_ref(), wanted.status.as_ref()),
-        });
+        let patch = patch::status(&written.metadata, written.status.as_ref(), wanted.status.as_ref());
         written = calls.merge_status(&api, &name, patch).await?;
     }
     Ok(written)

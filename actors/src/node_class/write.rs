@@ -120,10 +120,7 @@ pub(super) async fn write_class(
         written = api.merge(&name, patch).await?;
     }
     if written.status != wanted.status {
-        let patch = json!({
-            "metadata": {"resourceVersion": written.metadata.resource_version},
-            "status": patch::map(written.status.as_ref(), wanted.status.as_ref()),
-        });
+        let patch = patch::status(&written.metadata, written.status.as_ref(), wanted.status.as_ref());
         written = api.merge_status(&name, patch).await?;
     }
     Ok(written)

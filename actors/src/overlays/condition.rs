@@ -10,10 +10,9 @@ use dovetail_core::lifecycle::patch;
 use dovetail_core::overlays::OverlayVerdict;
 use jiff::Timestamp;
 use kube::ResourceExt;
-use serde_json::json;
 
 use super::Overlays;
-use crate::context::looks::Looking;
+use crate::context::statuses::WritesStatuses;
 use crate::kube::calls::{CallError, Calls};
 use crate::messages::{Record, Wrote, reference};
 use crate::reading::LenientApi;
@@ -23,53 +22,34 @@ use crate::telemetry::log_event::LogEvent;
 const REPEAT_INTERVAL: Duration = Duration::from_secs(900);
 
 /// The overlay with its conditions.
-fn judged(overlay: &NodeOverlay, verdict: &OverlayVerdict, now: Timestamp) -> NodeOverlay {
+fn with_conditions(overlay: &NodeOverlay, verdict: &OverlayVerdict, now: Timestamp) -> NodeOverlay {
     let mut overlay = overlay.clone();
     let generation = overlay.metadata.generation;
     verdict.write_to(overlay.status.get_or_insert_default(), generation, now);
     overlay
 }
 
-async fn write(calls: Calls, there: Arc<NodeOverlay>, wanted: NodeOverlay) -> Result<NodeOverlay, CallError> {
+async fn patch_status(calls: Calls, there: Arc<NodeOverlay>, wanted: NodeOverlay) -> Result<NodeOverlay, CallError> {
     let api = LenientApi::<NodeOverlay>::all(calls.client.clone());
-    let patch = json!({
-        "metadata": {"resourceVersion": there.metadata.resource_version},
-        "status": patch::map(there.status.as_ref(), wanted.status.as_ref()),
-    });
+    let patch = patch::status(&there.metadata, there.status.as_ref(), wanted.status.as_ref());
     calls.merge_status(&api, &there.name_any(), patch).await
 }
 
 impl Overlays {
     /// Writes the conditions of an overlay, unless they say so; answers true if a write has begun.
-    pub(super) fn say(
+    pub(super) fn write_conditions(
         &mut self,
         overlay: &Arc<NodeOverlay>,
         verdict: &OverlayVerdict,
         ctx: &mut Context<Self>,
     ) -> bool {
-        let wanted = judged(overlay, verdict, self.env.wall());
-        let (name, generation, now) = (overlay.name_any(), overlay.metadata.generation, self.env.now());
-        let same = wanted.status == overlay.status;
-        if same || self.brakes.hold(&name, generation, now) || !self.writing.insert(name.clone()) {
+        let wanted = with_conditions(overlay, verdict, self.env.wall());
+        if wanted.status == overlay.status {
             return false;
         }
-        let writing = write(self.links.calls.clone(), overlay.clone(), wanted).into_actor(self);
-        ctx.spawn(writing.map(move |written, actor, ctx| {
-            actor.writing.remove(&name);
-            match written {
-                Ok(overlay) => {
-                    actor.brakes.forget(&name);
-                    actor.env.post(&actor.links.cluster, Wrote::Overlay(Box::new(overlay)));
-                }
-                // Somebody else has written meanwhile, or it is refused: it is judged anew at a later look.
-                Err(_) => {
-                    let (now, rng) = (actor.env.now(), actor.env.rng(&name));
-                    let pause = actor.brakes.failed(&name, generation, now, || rng);
-                    actor.look_in(pause, ctx);
-                }
-            }
-        }));
-        true
+        let writing = patch_status(self.links.calls.clone(), overlay.clone(), wanted);
+        let wrote = |actor: &mut Self, overlay| actor.env.post(&actor.links.cluster, Wrote::Overlay(Box::new(overlay)));
+        self.write_status((&overlay.name_any(), overlay.metadata.generation), writing, wrote, ctx)
     }
 
     /// Reports an overlay that is left out, or that counts after all.

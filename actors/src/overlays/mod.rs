@@ -6,7 +6,7 @@
 
 mod condition;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::overlays::{Overlaid, judge_overlay};
 use kube::ResourceExt;
 
-use crate::context::brakes::Brakes;
 use crate::context::env::Env;
 use crate::context::looks::{Looking, Looks};
+use crate::context::statuses::{StatusWrites, WritesStatuses};
 use crate::kube::calls::Calls;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToRecorder};
 use crate::messages::{ClusterChanged, InstanceTypesFor, Observe, OverlaysState, TakeSnapshot};
@@ -56,10 +56,8 @@ pub struct Overlays {
     state: OverlaysState,
     /// Reasons of the condition ValidationSucceeded as they were reported last, with the message, by overlay.
     reported: BTreeMap<String, (&'static str, String)>,
-    /// Overlays whose conditions are being written.
-    writing: BTreeSet<String>,
-    /// Overlays whose conditions cannot be written.
-    brakes: Brakes,
+    /// Writes of conditions that are under way or have failed.
+    writes: StatusWrites,
 }
 
 impl Overlays {
@@ -72,8 +70,7 @@ impl Overlays {
             looked: None,
             state: OverlaysState::default(),
             reported: BTreeMap::new(),
-            writing: BTreeSet::new(),
-            brakes: Brakes::default(),
+            writes: StatusWrites::default(),
         }
     }
 }
@@ -96,11 +93,21 @@ impl Looking for Overlays {
         let looking = evaluate_overlays(self.links.clone()).into_actor(self);
         ctx.spawn(looking.map(|found, actor, ctx| {
             let again = match found {
-                Some((snapshot, overlaid)) => actor.report(&snapshot, &overlaid, ctx),
+                Some((snapshot, overlaid)) => actor.report_overlays(&snapshot, &overlaid, ctx),
                 None => RETRY_DELAY,
             };
-            actor.end_look(again, actor.rest(), ctx);
+            actor.end_look(again, actor.time_to_rest(), ctx);
         }));
+    }
+}
+
+impl WritesStatuses for Overlays {
+    fn status_writes(&mut self) -> &mut StatusWrites {
+        &mut self.writes
+    }
+
+    fn env(&self) -> &Env {
+        &self.env
     }
 }
 
@@ -116,7 +123,7 @@ impl Handler<ClusterChanged> for Overlays {
     type Result = ();
 
     fn handle(&mut self, _: ClusterChanged, ctx: &mut Self::Context) {
-        self.look_at_change(self.rest(), ctx);
+        self.look_at_change(self.time_to_rest(), ctx);
     }
 }
 
@@ -130,13 +137,13 @@ impl Handler<Observe> for Overlays {
 
 impl Overlays {
     /// Time after which a change is looked at: not more often than it may.
-    fn rest(&self) -> Duration {
+    fn time_to_rest(&self) -> Duration {
         let rested = self.looked.map_or(Duration::ZERO, |last| (last + REST).saturating_sub(self.env.now()));
         rested.max(SETTLING_TIME)
     }
 
     /// Says of each overlay what has been found; answers when to look again.
-    fn report(&mut self, snapshot: &Snapshot, overlaid: &Overlaid, ctx: &mut Context<Self>) -> Duration {
+    fn report_overlays(&mut self, snapshot: &Snapshot, overlaid: &Overlaid, ctx: &mut Context<Self>) -> Duration {
         self.state.looks += 1;
         let all = snapshot.overlays.all();
         self.state.overlays.retain(|name, _| all.contains_key(name));
@@ -146,7 +153,7 @@ impl Overlays {
             let Some(verdict) = overlaid.effects.get(name).map(judge_overlay) else { continue };
             self.state.overlays.insert(name.clone(), format!("{}: {}", verdict.reason, verdict.message));
             self.report_change(&written.object, &verdict);
-            if left > 0 && self.say(&written.object, &verdict, ctx) {
+            if left > 0 && self.write_conditions(&written.object, &verdict, ctx) {
                 left -= 1;
             }
         }

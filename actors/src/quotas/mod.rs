@@ -15,9 +15,9 @@ use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::quotas::{MOST_QUOTAS, QuotaVerdict, WrittenQuota, judge_quota};
 use dovetail_core::resources::{CPU, Resources};
 
-use crate::context::brakes::Brakes;
 use crate::context::env::Env;
 use crate::context::looks::{Looking, Looks};
+use crate::context::statuses::{StatusWrites, WritesStatuses};
 use crate::kube::calls::Calls;
 use crate::links::{ToClusterWatcher, ToRecorder};
 use crate::messages::{ClusterChanged, Observe, QuotaState, QuotasState, TakeSnapshot};
@@ -54,10 +54,8 @@ pub struct Quotas {
     reported: said::Reported,
     /// Findings as they were written last.
     written: said::Written,
-    /// Quotas whose status is being written.
-    writing: BTreeSet<String>,
-    /// Quotas whose status cannot be written.
-    brakes: Brakes,
+    /// Writes of statuses that are under way or have failed.
+    writes: StatusWrites,
 }
 
 impl Quotas {
@@ -70,8 +68,7 @@ impl Quotas {
             state: QuotasState::default(),
             reported: said::Reported::default(),
             written: said::Written::default(),
-            writing: BTreeSet::new(),
-            brakes: Brakes::default(),
+            writes: StatusWrites::default(),
         }
     }
 }
@@ -92,11 +89,21 @@ impl Looking for Quotas {
         self.looks.begin();
         ctx.spawn(self.links.cluster.send(TakeSnapshot).into_actor(self).map(|snapshot, actor, ctx| {
             let again = match snapshot {
-                Ok(Some(snapshot)) => actor.report(&snapshot, ctx),
+                Ok(Some(snapshot)) => actor.report_quotas(&snapshot, ctx),
                 _ => RETRY_DELAY,
             };
             actor.end_look(again, REST, ctx);
         }));
+    }
+}
+
+impl WritesStatuses for Quotas {
+    fn status_writes(&mut self) -> &mut StatusWrites {
+        &mut self.writes
+    }
+
+    fn env(&self) -> &Env {
+        &self.env
     }
 }
 
@@ -126,12 +133,12 @@ impl Handler<Observe> for Quotas {
 
 impl Quotas {
     /// Says of each quota what has been found; answers when to look again.
-    fn report(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) -> Duration {
+    fn report_quotas(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) -> Duration {
         self.state.looks += 1;
         let all = snapshot.quotas.all();
         self.state.quotas.retain(|name, _| all.contains_key(name));
-        self.reported.retain(|name| all.contains_key(name));
-        self.written.retain(|name| all.contains_key(name));
+        self.reported.retain_quotas(|name| all.contains_key(name));
+        self.written.retain_quotas(|name| all.contains_key(name));
         let held: BTreeSet<&str> = snapshot.quotas.held().map(|quota| quota.name.as_str()).collect();
         let (mut left, mut beyond) = (MOST_WRITES, Vec::new());
         for (name, written) in all {
@@ -142,12 +149,12 @@ impl Quotas {
                 _ => Resources::new(),
             };
             let verdict = judge_quota(written, is_held, used);
-            self.note(name, written, &verdict);
+            self.keep_finding(name, written, &verdict);
             match written.read.is_ok() && !is_held {
                 true => beyond.push(&*written.object),
                 false => self.report_change(&written.object, &verdict),
             }
-            if left > 0 && self.say(&written.object, &verdict, ctx) {
+            if left > 0 && self.write_status_of(&written.object, &verdict, ctx) {
                 left -= 1;
             }
         }
@@ -156,7 +163,7 @@ impl Quotas {
     }
 
     /// Keeps a finding for whoever asks, of the first quotas that there are.
-    fn note(&mut self, name: &str, written: &WrittenQuota, verdict: &QuotaVerdict) {
+    fn keep_finding(&mut self, name: &str, written: &WrittenQuota, verdict: &QuotaVerdict) {
         if self.state.quotas.len() >= MOST_QUOTAS && !self.state.quotas.contains_key(name) {
             return;
         }

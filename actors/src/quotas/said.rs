@@ -46,7 +46,7 @@ pub(super) struct Reported(BTreeMap<String, (Finding, String, Duration)>);
 
 impl Reported {
     /// Notes a finding; answers what is to be said of it. That a quota is held goes without saying, unless it was not.
-    pub(super) fn note(&mut self, name: &str, finding: Finding, why: &str, now: Duration) -> ToSay {
+    pub(super) fn note_finding(&mut self, name: &str, finding: Finding, why: &str, now: Duration) -> ToSay {
         // The amount by which a quota is exceeded changes with each node, and is in its status.
         let why = if finding == Finding::NotHeld { why } else { "" };
         let before = self.0.get(name);
@@ -60,11 +60,11 @@ impl Reported {
     }
 
     /// Forgets quotas that are gone.
-    pub(super) fn retain(&mut self, there: impl Fn(&str) -> bool) {
+    pub(super) fn retain_quotas(&mut self, there: impl Fn(&str) -> bool) {
         self.0.retain(|name, _| name == BEYOND || there(name));
     }
 
-    pub(super) fn forget(&mut self, name: &str) {
+    pub(super) fn forget_key(&mut self, name: &str) {
         self.0.remove(name);
     }
 }
@@ -75,19 +75,25 @@ pub(super) struct Written(BTreeMap<String, (QuotaVerdict, Option<i64>, Duration)
 
 impl Written {
     /// True if this was written lately: somebody else has changed the status since.
-    pub(super) fn holds(&self, name: &str, verdict: &QuotaVerdict, generation: Option<i64>, now: Duration) -> bool {
+    pub(super) fn has_lately(
+        &self,
+        name: &str,
+        verdict: &QuotaVerdict,
+        generation: Option<i64>,
+        now: Duration,
+    ) -> bool {
         self.0.get(name).is_some_and(|(written, of, at)| {
             written == verdict && *of == generation && now.saturating_sub(*at) < REWRITE_INTERVAL
         })
     }
 
     /// A status was written.
-    pub(super) fn note(&mut self, name: &str, verdict: QuotaVerdict, generation: Option<i64>, now: Duration) {
+    pub(super) fn note_write(&mut self, name: &str, verdict: QuotaVerdict, generation: Option<i64>, now: Duration) {
         self.0.insert(name.to_owned(), (verdict, generation, now));
     }
 
     /// Forgets quotas that are gone.
-    pub(super) fn retain(&mut self, there: impl Fn(&str) -> bool) {
+    pub(super) fn retain_quotas(&mut self, there: impl Fn(&str) -> bool) {
         self.0.retain(|name, _| there(name));
     }
 }
@@ -104,15 +110,21 @@ mod tests {
     fn finding_is_said_when_it_changes_and_each_quarter_of_an_hour() {
         let mut reported = Reported::default();
         let (nothing, all) = (ToSay { line: false, event: false }, ToSay { line: true, event: true });
-        assert_eq!(reported.note("q", Finding::Held, "it is held", at(0)), nothing, "it goes without saying");
-        assert_eq!(reported.note("q", Finding::Exceeded, "6 of 3", at(5)), all);
-        assert_eq!(reported.note("q", Finding::Exceeded, "7 of 3", at(10)), nothing);
-        assert_eq!(reported.note("q", Finding::Exceeded, "7 of 3", at(906)), ToSay { line: false, event: true });
-        assert_eq!(reported.note("q", Finding::Exceeded, "7 of 3", at(910)), nothing);
-        assert_eq!(reported.note("q", Finding::Held, "it is held", at(911)), ToSay { line: true, event: false });
-        assert_eq!(reported.note("q", Finding::NotHeld, "a", at(912)), all);
-        assert_eq!(reported.note("q", Finding::NotHeld, "b", at(913)), all, "for another reason");
-        assert_eq!(reported.note("new", Finding::NotHeld, "a", at(914)), all);
+        assert_eq!(reported.note_finding("q", Finding::Held, "it is held", at(0)), nothing, "it goes without saying");
+        assert_eq!(reported.note_finding("q", Finding::Exceeded, "6 of 3", at(5)), all);
+        assert_eq!(reported.note_finding("q", Finding::Exceeded, "7 of 3", at(10)), nothing);
+        assert_eq!(
+            reported.note_finding("q", Finding::Exceeded, "7 of 3", at(906)),
+            ToSay { line: false, event: true }
+        );
+        assert_eq!(reported.note_finding("q", Finding::Exceeded, "7 of 3", at(910)), nothing);
+        assert_eq!(
+            reported.note_finding("q", Finding::Held, "it is held", at(911)),
+            ToSay { line: true, event: false }
+        );
+        assert_eq!(reported.note_finding("q", Finding::NotHeld, "a", at(912)), all);
+        assert_eq!(reported.note_finding("q", Finding::NotHeld, "b", at(913)), all, "for another reason");
+        assert_eq!(reported.note_finding("new", Finding::NotHeld, "a", at(914)), all);
     }
 
     #[test]
@@ -120,13 +132,13 @@ mod tests {
         let mut written = Written::default();
         let verdict =
             |message: &str| QuotaVerdict { held: true, exceeded: false, message: message.to_owned(), used: None };
-        assert!(!written.holds("q", &verdict("a"), Some(1), at(0)));
-        written.note("q", verdict("a"), Some(1), at(0));
-        assert!(written.holds("q", &verdict("a"), Some(1), at(59)));
-        assert!(!written.holds("q", &verdict("a"), Some(1), at(60)));
-        assert!(!written.holds("q", &verdict("b"), Some(1), at(5)), "there is something new to say");
-        assert!(!written.holds("q", &verdict("a"), Some(2), at(5)), "its user has changed it");
-        written.retain(|_| false);
-        assert!(!written.holds("q", &verdict("a"), Some(1), at(5)));
+        assert!(!written.has_lately("q", &verdict("a"), Some(1), at(0)));
+        written.note_write("q", verdict("a"), Some(1), at(0));
+        assert!(written.has_lately("q", &verdict("a"), Some(1), at(59)));
+        assert!(!written.has_lately("q", &verdict("a"), Some(1), at(60)));
+        assert!(!written.has_lately("q", &verdict("b"), Some(1), at(5)), "there is something new to say");
+        assert!(!written.has_lately("q", &verdict("a"), Some(2), at(5)), "its user has changed it");
+        written.retain_quotas(|_| false);
+        assert!(!written.has_lately("q", &verdict("a"), Some(1), at(5)));
     }
 }

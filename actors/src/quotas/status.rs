@@ -8,18 +8,17 @@ use dovetail_core::lifecycle::patch;
 use dovetail_core::quotas::{MOST_QUOTAS, QuotaVerdict};
 use jiff::Timestamp;
 use kube::ResourceExt;
-use serde_json::json;
 
 use super::Quotas;
 use super::said::{BEYOND, Finding, REPEAT_INTERVAL};
-use crate::context::looks::Looking;
+use crate::context::statuses::WritesStatuses;
 use crate::kube::calls::{CallError, Calls};
 use crate::messages::{Record, Wrote, reference};
 use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
 
 /// The quota with its status.
-fn judged(quota: &CapacityQuota, verdict: &QuotaVerdict, now: Timestamp) -> CapacityQuota {
+fn with_status(quota: &CapacityQuota, verdict: &QuotaVerdict, now: Timestamp) -> CapacityQuota {
     let mut quota = quota.clone();
     let generation = quota.metadata.generation;
     verdict.write_to(quota.status.get_or_insert_default(), generation, now);
@@ -27,11 +26,12 @@ fn judged(quota: &CapacityQuota, verdict: &QuotaVerdict, now: Timestamp) -> Capa
 }
 
 /// Writes a status in the newest version that is served.
-async fn write(calls: Calls, there: Arc<CapacityQuota>, wanted: CapacityQuota) -> Result<CapacityQuota, CallError> {
-    let patch = json!({
-        "metadata": {"resourceVersion": there.metadata.resource_version},
-        "status": patch::map(there.status.as_ref(), wanted.status.as_ref()),
-    });
+async fn patch_status(
+    calls: Calls,
+    there: Arc<CapacityQuota>,
+    wanted: CapacityQuota,
+) -> Result<CapacityQuota, CallError> {
+    let patch = patch::status(&there.metadata, there.status.as_ref(), wanted.status.as_ref());
     let (name, client) = (there.name_any(), calls.client.clone());
     let newest = calls.merge_status(&LenientApi::<CapacityQuota>::all(client.clone()), &name, patch.clone()).await;
     match newest {
@@ -46,33 +46,24 @@ async fn write(calls: Calls, there: Arc<CapacityQuota>, wanted: CapacityQuota) -
 
 impl Quotas {
     /// Writes the status of a quota, unless it says so; answers true if a write has begun.
-    pub(super) fn say(&mut self, quota: &Arc<CapacityQuota>, verdict: &QuotaVerdict, ctx: &mut Context<Self>) -> bool {
-        let wanted = judged(quota, verdict, self.env.wall());
-        let (name, generation, now) = (quota.name_any(), quota.metadata.generation, self.env.now());
-        let same = wanted.status == quota.status;
-        let held_back = self.brakes.hold(&name, generation, now) || self.written.holds(&name, verdict, generation, now);
-        if same || held_back || !self.writing.insert(name.clone()) {
+    pub(super) fn write_status_of(
+        &mut self,
+        quota: &Arc<CapacityQuota>,
+        verdict: &QuotaVerdict,
+        ctx: &mut Context<Self>,
+    ) -> bool {
+        let wanted = with_status(quota, verdict, self.env.wall());
+        let (name, generation) = (quota.name_any(), quota.metadata.generation);
+        if wanted.status == quota.status || self.written.has_lately(&name, verdict, generation, self.env.now()) {
             return false;
         }
-        let verdict = verdict.clone();
-        let writing = write(self.links.calls.clone(), quota.clone(), wanted).into_actor(self);
-        ctx.spawn(writing.map(move |written, actor, ctx| {
-            actor.writing.remove(&name);
-            match written {
-                Ok(quota) => {
-                    actor.brakes.forget(&name);
-                    actor.written.note(&name, verdict, generation, actor.env.now());
-                    actor.env.post(&actor.links.cluster, Wrote::Quota(Box::new(quota)));
-                }
-                // Somebody else has written meanwhile, or it is refused: it is judged anew at a later look.
-                Err(_) => {
-                    let (now, rng) = (actor.env.now(), actor.env.rng(&name));
-                    let pause = actor.brakes.failed(&name, generation, now, || rng);
-                    actor.look_in(pause, ctx);
-                }
-            }
-        }));
-        true
+        let (of, verdict) = (name.clone(), verdict.clone());
+        let writing = patch_status(self.links.calls.clone(), quota.clone(), wanted);
+        let wrote = move |actor: &mut Self, quota| {
+            actor.written.note_write(&of, verdict, generation, actor.env.now());
+            actor.env.post(&actor.links.cluster, Wrote::Quota(Box::new(quota)));
+        };
+        self.write_status((&name, generation), writing, wrote, ctx)
     }
 
     /// Reports a quota that is not held or exceeded, or that is held after all.
@@ -82,14 +73,14 @@ impl Quotas {
 
     /// Reports the quotas beyond those that are held: all by one line, and by one event at the first.
     pub(super) fn report_beyond(&mut self, quotas: &[&CapacityQuota]) {
-        let Some(first) = quotas.first() else { return self.reported.forget(BEYOND) };
+        let Some(first) = quotas.first() else { return self.reported.forget_key(BEYOND) };
         let why = format!("it is not held, nor is any after it by name: only the first {MOST_QUOTAS} quotas are");
         self.report_as(BEYOND, first, Finding::NotHeld, why);
     }
 
     /// Says by an event and a line what is new under a key.
     fn report_as(&mut self, key: &str, quota: &CapacityQuota, finding: Finding, why: String) {
-        let say = self.reported.note(key, finding, &why, self.env.now());
+        let say = self.reported.note_finding(key, finding, &why, self.env.now());
         let quota_name = quota.name_any();
         let reason = match finding {
             Finding::Held => None,

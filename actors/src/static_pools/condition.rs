@@ -10,10 +10,9 @@ use dovetail_core::lifecycle::patch;
 use dovetail_core::static_pools::ReplicaVerdict;
 use jiff::Timestamp;
 use kube::ResourceExt;
-use serde_json::json;
 
 use super::StaticPools;
-use crate::context::looks::Looking;
+use crate::context::statuses::WritesStatuses;
 use crate::kube::calls::{CallError, Calls};
 use crate::messages::{Record, Wrote, reference};
 use crate::reading::LenientApi;
@@ -25,7 +24,7 @@ const REPEAT_INTERVAL: Duration = Duration::from_secs(900);
 const PASSING: [&str; 2] = ["Launching", "Overprovisioned"];
 
 /// The pool with the condition.
-fn judged(pool: &NodePool, verdict: &ReplicaVerdict, now: Timestamp) -> NodePool {
+fn with_condition(pool: &NodePool, verdict: &ReplicaVerdict, now: Timestamp) -> NodePool {
     let mut pool = pool.clone();
     let (generation, status) = (pool.metadata.generation, pool.status.get_or_insert_default());
     let condition = NewCondition::new(REPLICAS_READY, verdict.status).because(verdict.reason, &verdict.message);
@@ -33,42 +32,29 @@ fn judged(pool: &NodePool, verdict: &ReplicaVerdict, now: Timestamp) -> NodePool
     pool
 }
 
-async fn write(calls: Calls, there: Arc<NodePool>, wanted: NodePool) -> Result<NodePool, CallError> {
+async fn patch_status(calls: Calls, there: Arc<NodePool>, wanted: NodePool) -> Result<NodePool, CallError> {
     let api = LenientApi::<NodePool>::all(calls.client.clone());
-    let patch = json!({
-        "metadata": {"resourceVersion": there.metadata.resource_version},
-        "status": patch::map(there.status.as_ref(), wanted.status.as_ref()),
-    });
+    let patch = patch::status(&there.metadata, there.status.as_ref(), wanted.status.as_ref());
     calls.merge_status(&api, &there.name_any(), patch).await
 }
 
 impl StaticPools {
-    /// Says what a pool has.
-    pub(super) fn say(&mut self, name: &str, pool: &NodePool, verdict: ReplicaVerdict, ctx: &mut Context<Self>) {
+    /// Reports what a pool has, and writes it as a condition.
+    pub(super) fn report_pool(
+        &mut self,
+        name: &str,
+        pool: &NodePool,
+        verdict: ReplicaVerdict,
+        ctx: &mut Context<Self>,
+    ) {
         self.report_change(name, pool, &verdict);
-        let wanted = judged(pool, &verdict, self.env.wall());
-        let (key, now) = (format!("pool/{name}"), self.env.now());
-        let same = wanted.status == pool.status;
-        if same || self.brakes.hold(&key, pool.metadata.generation, now) || !self.writing.insert(name.to_owned()) {
+        let wanted = with_condition(pool, &verdict, self.env.wall());
+        if wanted.status == pool.status {
             return;
         }
-        let writing = write(self.links.calls.clone(), Arc::new(pool.clone()), wanted).into_actor(self);
-        let (name, generation) = (name.to_owned(), pool.metadata.generation);
-        ctx.spawn(writing.map(move |written, actor, ctx| {
-            actor.writing.remove(&name);
-            match written {
-                Ok(pool) => {
-                    actor.brakes.forget(&key);
-                    actor.env.post(&actor.links.cluster, Wrote::Pool(Box::new(pool)));
-                }
-                // Somebody else has written meanwhile, or it is refused: it is judged anew at a later look.
-                Err(_) => {
-                    let (now, rng) = (actor.env.now(), actor.env.rng(&key));
-                    let pause = actor.brakes.failed(&key, generation, now, || rng);
-                    actor.look_in(pause, ctx);
-                }
-            }
-        }));
+        let writing = patch_status(self.links.calls.clone(), Arc::new(pool.clone()), wanted);
+        let wrote = |actor: &mut Self, pool| actor.env.post(&actor.links.cluster, Wrote::Pool(Box::new(pool)));
+        self.write_status((&format!("pool/{name}"), pool.metadata.generation), writing, wrote, ctx);
     }
 
     /// Reports that nodes of a pool are missing for another reason than before, or no more.

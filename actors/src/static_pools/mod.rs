@@ -21,11 +21,11 @@ use dovetail_core::static_pools::{
 };
 use kube::ResourceExt;
 
-use crate::context::brakes::Brakes;
 use crate::context::env::Env;
 use crate::context::looks::{Looking, Looks};
 use crate::context::plan::Plans;
 use crate::context::solver::{Solver, attempt};
+use crate::context::statuses::{StatusWrites, WritesStatuses};
 use crate::kube::calls::Calls;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder, ToTerminator};
 use crate::messages::{
@@ -73,10 +73,8 @@ pub struct StaticPools {
     state: StaticPoolsState,
     /// Conditions as they were reported last, by pool: reason.
     reported: BTreeMap<String, &'static str>,
-    /// Pools whose condition is being written.
-    writing: std::collections::BTreeSet<String>,
-    /// Pools whose condition cannot be written.
-    brakes: Brakes,
+    /// Writes of conditions that are under way or have failed.
+    writes: StatusWrites,
 }
 
 /// Outcome of a look.
@@ -102,8 +100,7 @@ impl StaticPools {
             left_out: false,
             state: StaticPoolsState::default(),
             reported: BTreeMap::new(),
-            writing: std::collections::BTreeSet::new(),
-            brakes: Brakes::default(),
+            writes: StatusWrites::default(),
         }
     }
 }
@@ -119,6 +116,16 @@ impl Looking for StaticPools {
 
     fn begin_look(&mut self, ctx: &mut Context<Self>) {
         self.look_at_pools(ctx);
+    }
+}
+
+impl WritesStatuses for StaticPools {
+    fn status_writes(&mut self) -> &mut StatusWrites {
+        &mut self.writes
+    }
+
+    fn env(&self) -> &Env {
+        &self.env
     }
 }
 
@@ -241,7 +248,7 @@ impl StaticPools {
             self.state.pools.insert(name.to_owned(), state);
             if count.pool.metadata.deletion_timestamp.is_none() {
                 let verdict = ReplicaVerdict { status, reason, message };
-                self.say(name, count.pool, verdict, ctx);
+                self.report_pool(name, count.pool, verdict, ctx);
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use dovetail_api::v1::NodeClaim;
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -44,6 +45,12 @@ pub fn map<S: Serialize>(there: Option<&S>, wanted: Option<&S>) -> Value {
         }
     }
     wanted
+}
+
+/// A status as a merge patch that holds for this version of the object.
+#[must_use]
+pub fn status<S: Serialize>(meta: &ObjectMeta, there: Option<&S>, wanted: Option<&S>) -> Value {
+    json!({"metadata": {"resourceVersion": meta.resource_version}, "status": map(there, wanted)})
 }
 
 #[must_use]
