@@ -43,6 +43,12 @@ impl RemovalReason {
         }
     }
 
+    /// The reason of this name in budgets.
+    #[must_use]
+    pub fn from_budget_key(key: &str) -> Option<Self> {
+        Self::OF_BUDGETS.into_iter().find(|reason| reason.budget_key() == Some(key))
+    }
+
     /// Its name in budgets; `None` for reasons that budgets do not know.
     #[must_use]
     pub fn budget_key(self) -> Option<&'static str> {
@@ -72,5 +78,7 @@ mod tests {
         let taken = schema.pointer(&format!("{budget}/properties/reasons/items/enum")).unwrap();
         let known: Vec<&str> = RemovalReason::OF_BUDGETS.into_iter().filter_map(RemovalReason::budget_key).collect();
         assert_eq!(*taken, serde_json::json!(known));
+        assert!(known.iter().all(|key| RemovalReason::from_budget_key(key).unwrap().budget_key() == Some(key)));
+        assert_eq!(RemovalReason::from_budget_key("Expired"), None);
     }
 }

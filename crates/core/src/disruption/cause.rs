@@ -41,7 +41,7 @@ impl DisruptionCause {
     pub fn grace(self) -> Option<SignedDuration> {
         match self {
             Self::Unhealthy { grace, .. } => grace,
-            _ => None,
+            Self::Ttl(_) | Self::Empty | Self::Expired | Self::Drifted => None,
         }
     }
 }

@@ -155,7 +155,15 @@ impl Memory {
     pub(super) fn observe(&mut self, disrupted: &DisruptedClaim, reason: RemovalReason) -> bool {
         match reason {
             RemovalReason::Expired => self.expired.insert(disrupted.uid.clone(), disrupted.claim.clone()).is_none(),
-            _ => self.observed_now.say(&format!("{}/{}", disrupted.uid, reason.label()), ()),
+            RemovalReason::Empty
+            | RemovalReason::Drifted
+            | RemovalReason::Underutilized
+            | RemovalReason::Interrupted
+            | RemovalReason::GarbageCollected
+            | RemovalReason::Unhealthy
+            | RemovalReason::Overprovisioned => {
+                self.observed_now.say(&format!("{}/{}", disrupted.uid, reason.label()), ())
+            }
         }
     }
 
@@ -163,7 +171,13 @@ impl Memory {
     pub(super) fn has_observed(&self, uid: &str, reason: RemovalReason) -> bool {
         match reason {
             RemovalReason::Expired => self.expired.contains_key(uid),
-            _ => self.observed_now.get(&format!("{uid}/{}", reason.label())).is_some(),
+            RemovalReason::Empty
+            | RemovalReason::Drifted
+            | RemovalReason::Underutilized
+            | RemovalReason::Interrupted
+            | RemovalReason::GarbageCollected
+            | RemovalReason::Unhealthy
+            | RemovalReason::Overprovisioned => self.observed_now.get(&format!("{uid}/{}", reason.label())).is_some(),
         }
     }
 

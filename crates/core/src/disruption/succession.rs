@@ -78,9 +78,7 @@ impl SuccessionMark {
 /// The reason for which a claim waits for its successor, and the time since when.
 fn waits_for_successor(claim: &NodeClaim) -> Option<(RemovalReason, Timestamp)> {
     let written = condition(&claim.status.as_ref()?.conditions, DISRUPTION_REASON).filter(|one| one.status == TRUE)?;
-    let reasons = RemovalReason::OF_BUDGETS.into_iter();
-    let reason = reasons.filter(|_| written.message.starts_with(SUCCEEDED));
-    let reason = reason.into_iter().find(|one| one.budget_key() == Some(written.reason.as_str()))?;
+    let reason = RemovalReason::from_budget_key(&written.reason).filter(|_| written.message.starts_with(SUCCEEDED))?;
     Some((reason, written.last_transition_time.0))
 }
 
@@ -246,7 +244,9 @@ pub(super) fn order_successor<'a>(
     }
     let why = match cause {
         DisruptionCause::Unhealthy { condition, .. } => format!("its Node's condition {condition}"),
-        _ => "it has drifted".to_owned(),
+        DisruptionCause::Drifted
+        // Nodes of a static pool have no successor for these.
+        | DisruptionCause::Ttl(_) | DisruptionCause::Empty | DisruptionCause::Expired => "it has drifted".to_owned(),
     };
     let mark = SuccessionMark { disrupted: disrupted(machine), reason, why, waits: true };
     look.out.successions.marks.push(mark);
@@ -264,7 +264,14 @@ fn end_at_limit<'a>(
     let (gates, reason) = (look.memory.drift.gates, cause.reason());
     let (gate, on) = match reason {
         RemovalReason::Unhealthy => ("TerminateFirstRepair", gates.terminate_first_repair),
-        _ => ("TerminateFirstDrift", gates.terminate_first_drift),
+        RemovalReason::Drifted
+        // No cause of a succession has these.
+        | RemovalReason::Empty
+        | RemovalReason::Expired
+        | RemovalReason::Underutilized
+        | RemovalReason::Interrupted
+        | RemovalReason::GarbageCollected
+        | RemovalReason::Overprovisioned => ("TerminateFirstDrift", gates.terminate_first_drift),
     };
     let limit = count.limit().unwrap_or_default();
     let at_limit = format!("spec.limits.nodes {limit} of its static NodePool leaves no room for its successor");

@@ -48,12 +48,16 @@ impl HeldClaim {
         let status = claim.status.as_ref()?;
         let written = condition(&status.conditions, DISRUPTION_REASON).filter(|one| one.status == TRUE)?;
         let names = written.message.strip_prefix(REPLACED_BY)?.split(", ").map(str::to_owned).collect();
-        let reason = match written.reason.as_str() {
-            "Underutilized" => RemovalReason::Underutilized,
-            "Drifted" => RemovalReason::Drifted,
-            "Empty" => RemovalReason::Empty,
-            _ => return None,
-        };
+        let reason = RemovalReason::from_budget_key(&written.reason)?;
+        match reason {
+            RemovalReason::Underutilized | RemovalReason::Drifted | RemovalReason::Empty => {}
+            // No command has these: a repair goes on by the claim's Node.
+            RemovalReason::Unhealthy
+            | RemovalReason::Expired
+            | RemovalReason::Interrupted
+            | RemovalReason::GarbageCollected
+            | RemovalReason::Overprovisioned => return None,
+        }
         let (name, uid) = (claim.metadata.name.clone()?, claim.metadata.uid.clone()?);
         Some((Self { claim: name, uid, reason, replacements: names }, written.last_transition_time.0))
     }

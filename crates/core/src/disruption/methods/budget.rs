@@ -15,8 +15,8 @@ pub(super) struct Allowance {
 impl Allowance {
     /// The rest that a pass has for a reason, for a command of at most `most` nodes.
     pub fn left_in(pass: &Pass<'_, '_, '_>, reason: RemovalReason, most: usize) -> Self {
-        let of = |left: &Left| if reason == RemovalReason::Empty { left.empty } else { left.underutilized };
-        Self { left: pass.left.iter().map(of).collect(), evictions: pass.evictions.clone(), nodes: most }
+        let number = |mut left: Left| *left.number_for(reason);
+        Self { left: pass.left.iter().copied().map(number).collect(), evictions: pass.evictions.clone(), nodes: most }
     }
 
     /// True if a command of one more node is too large, whichever that is.

@@ -47,6 +47,23 @@ pub(super) struct Left {
     pub underutilized: Option<usize>,
 }
 
+impl Left {
+    /// The number for a command's reason; any number if `None`.
+    pub fn number_for(&mut self, reason: RemovalReason) -> &mut Option<usize> {
+        match reason {
+            RemovalReason::Empty => &mut self.empty,
+            RemovalReason::Underutilized => &mut self.underutilized,
+            // No method finds a command for these.
+            RemovalReason::Expired
+            | RemovalReason::Drifted
+            | RemovalReason::Interrupted
+            | RemovalReason::GarbageCollected
+            | RemovalReason::Unhealthy
+            | RemovalReason::Overprovisioned => &mut self.underutilized,
+        }
+    }
+}
+
 /// One look at the cluster, with the changes of commands since.
 pub(super) struct Pass<'p, 'c, 'a> {
     pub cluster: &'p ClusterView,
@@ -297,9 +314,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     fn spend(&mut self, command: &ConsolidationCommand) {
         for node in command.candidates.iter().copied().map(NodeId::from) {
             if let Some(pool) = self.nodes[node].pool {
-                let left = &mut self.left[pool];
-                let left =
-                    if command.reason == RemovalReason::Empty { &mut left.empty } else { &mut left.underutilized };
+                let left = self.left[pool].number_for(command.reason);
                 *left = left.map(|left| left.saturating_sub(1));
             }
         }
