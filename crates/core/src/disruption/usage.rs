@@ -33,13 +33,11 @@ impl PoolUsage {
 #[must_use]
 pub fn usage(snapshot: &Snapshot) -> BTreeMap<String, PoolUsage> {
     let mut all: BTreeMap<&str, PoolUsage> = snapshot.pools.keys().map(|name| (name.as_str(), none())).collect();
-    let nodes: rustc_hash::FxHashMap<&str, &NodeEntry> =
-        snapshot.nodes.values().map(|node| (node.provider_id.as_str(), node.as_ref())).collect();
     let stays = |entry: &&std::sync::Arc<ClaimEntry>| {
         !entry.provider_id().is_empty() && !entry.facts.deleting && !snapshot.is_refused(&entry.facts.name)
     };
     for entry in snapshot.claims.values().filter(stays) {
-        let node = nodes.get(entry.provider_id()).copied();
+        let node = snapshot.node_of(entry).map(AsRef::as_ref);
         let stays = node.is_none_or(|node| !node.deleting);
         if let Some(sum) = all.get_mut(entry.facts.pool.as_str()).filter(|_| stays) {
             add(&mut sum.resources, entry, node);

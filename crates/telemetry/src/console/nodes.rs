@@ -73,13 +73,10 @@ struct Around<'a> {
 pub(super) fn nodes(view: &ReplicaView) -> Vec<NodeLine<'_>> {
     let snapshot = &view.snapshot;
     let around = Around { view, prices: TypesByClass::from_view(view), expected: expected(view) };
-    let with_id = snapshot.nodes.values().filter(|node| !node.provider_id.is_empty());
-    let by_provider: BTreeMap<&str, &NodeEntry> =
-        with_id.map(|node| (node.provider_id.as_str(), node.as_ref())).collect();
     let mut of_claims = BTreeSet::new();
     let mut all: Vec<NodeLine<'_>> = Vec::new();
     for (name, claim) in snapshot.claims.iter() {
-        let node = by_provider.get(claim.provider_id()).copied();
+        let node = snapshot.node_of(claim).map(AsRef::as_ref);
         of_claims.extend(node.map(|node| node.name.as_str()));
         all.push(line(&around, Some((name, claim)), node));
     }

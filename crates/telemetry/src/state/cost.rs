@@ -1,7 +1,7 @@
 //! EC2 instances that run for us and their cost an hour: nodes, instances that have not joined, and instances without a
 //! NodeClaim (as the janitor last listed them).
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use dovetail_actors::replica::ReplicaView;
 use dovetail_api::names::labels;
@@ -54,10 +54,10 @@ fn running<'a>(view: &'a ReplicaView, actors: &'a Value) -> Vec<Running<'a>> {
             Running { pool, capacity_type, zone, count: 1, joined: true, price: prices.node(node) }
         })
         .collect();
-    let joined: BTreeSet<&str> = nodes().map(|node| node.provider_id.as_str()).collect();
+    let is_managed = |name: &String| snapshot.nodes.get(name).is_some_and(|node| node.managed());
     let waits = |(name, claim): &(&String, &std::sync::Arc<ClaimEntry>)| {
         let id = claim.provider_id();
-        !id.is_empty() && !joined.contains(id) && !snapshot.is_refused(name)
+        !id.is_empty() && !snapshot.node_names_on(id).any(is_managed) && !snapshot.is_refused(name)
     };
     all.extend(snapshot.claims.iter().filter(waits).map(|(_, entry)| {
         let of = |key| entry.claim.metadata.labels.as_ref().map_or("", |own| label_of(own, key));

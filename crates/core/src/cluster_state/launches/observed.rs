@@ -205,22 +205,10 @@ impl ClusterState {
                 Arc::make_mut(&mut self.now.observed).take_annotation(&name, text, now);
             }
         }
-        if nodes.is_empty() {
-            return;
-        }
-        let machines: BTreeMap<&str, &Arc<ClaimEntry>> = self
-            .now
-            .claims
-            .values()
-            .map(|entry| (entry.provider_id(), entry))
-            .filter(|(id, _)| !id.is_empty())
-            .collect();
         let mut found = Vec::new();
         for node in nodes.iter().filter_map(|name| self.now.nodes.get(name)) {
             // A kubelet writes its Node, and may name any machine there.
-            let Some(entry) = machines.get(node.provider_id.as_str()).filter(|entry| entry.is_on(node)) else {
-                continue;
-            };
+            let Some(entry) = self.now.claim_of(node) else { continue };
             found.extend(shortfall(node, entry).map(|less| (entry.claim.clone(), node.clone(), less)));
         }
         for (claim, node, has) in found {

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::budgets::RemovalReason;
 use crate::clock::at_the_latest;
 use crate::cluster_state::objects::reboot::RebootState;
-use crate::cluster_state::{NodeEntry, read_launched_for};
+use crate::cluster_state::read_launched_for;
 use crate::interruption::InterruptionNotice;
 use crate::lifecycle::{self, ClaimStage, deadline};
 use crate::ownership::has_foreign_token;
@@ -107,14 +107,6 @@ impl ClaimEntry {
         self.claim.status.as_ref().map_or("", |status| status.provider_id.as_str())
     }
 
-    /// True if a Node is its own: the one that has registered for it, or while none has, any with its provider ID. Another
-    /// Node that merely copies the provider ID is not.
-    #[must_use]
-    pub fn is_on(&self, node: &NodeEntry) -> bool {
-        let same = !node.provider_id.is_empty() && node.provider_id == self.provider_id();
-        same && self.facts.may_be_on(&node.name)
-    }
-
     /// True if it says itself that it goes: it is being deleted, or the cloud has announced that it takes the instance.
     #[must_use]
     pub fn says_it_leaves(&self) -> bool {
@@ -123,7 +115,8 @@ impl ClaimEntry {
 }
 
 impl ClaimFacts {
-    /// True if the Node of that name has registered for it, or no Node has.
+    /// True if the Node of that name has registered for it, or no Node has. Another Node that merely copies the provider ID is not
+    /// its own.
     #[must_use]
     pub fn may_be_on(&self, node: &str) -> bool {
         self.node.is_empty() || self.node == node

@@ -253,6 +253,18 @@ fn observed_allocatable_counts_for_type_class_hash_and_image() {
 }
 
 #[test]
+fn claim_of_anothers_instance_hides_no_node_of_its_own_claim() {
+    let mut state = state();
+    state.apply_class(class_of("ami", json!({})));
+    joins(&mut state, "c", 2, "3500m", "m5.large");
+    // It comes after the own one by name, and its instance is refused.
+    state.apply_claim(Arc::new(launched_with(&kube_claim("thief", Some("2"), "9"), "c")));
+    state.refuse("thief", true);
+    judge(&mut state, 61);
+    assert_eq!(planned_cpu(&state, "m5.large", 62), 3500);
+}
+
+#[test]
 fn lying_kubelet_costs_its_type_a_fifth_and_other_types_nothing() {
     let mut state = state();
     state.apply_class(class_of("ami", json!({})));

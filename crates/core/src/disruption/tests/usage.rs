@@ -22,3 +22,16 @@ fn unjoined_machine_counts_with_what_the_cloud_promised() {
     });
     assert_eq!(crate::disruption::usage(&world.state.snapshot())["default"].resources.get("cpu"), 2000);
 }
+
+#[test]
+fn node_that_copies_a_provider_id_takes_no_part_in_usage() {
+    let mut world = World::new(json!({})).machines(&["a"]);
+    // It comes after the own one by name, is larger and goes.
+    let copy = json!({
+        "metadata": {"name": "z", "uid": "uid-z", "deletionTimestamp": at(0.0)},
+        "spec": {"providerID": "aws:///a/a"}, "status": {"capacity": {"cpu": "64"}},
+    });
+    world.state.apply_node(&serde_json::from_value::<Node>(copy).unwrap());
+    let usage = &crate::disruption::usage(&world.state.snapshot())["default"];
+    assert_eq!((usage.nodes(), usage.resources.get("cpu")), (1, 2000));
+}
