@@ -153,6 +153,7 @@ async fn parts(
     preflight::older_kinds(&asker, &kube, settings.webhook.enabled, warn).await?;
     let suspects = preflight::find_rivals(&asker, &kube, &settings, clock.wall(), warn).await;
     let reached = provider::reach(&asker, &kube, &settings, &facts, target, rng_seed, warn).await?;
+    let settings = provider::with_authority(settings, target);
     let provider::Reached { cloud, endpoint, follows } = reached;
     let (server, region) = (target.server(), cloud.region().to_owned());
     tracing::info!(

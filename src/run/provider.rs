@@ -45,6 +45,13 @@ pub(super) async fn reach(
     }
 }
 
+/// Settings with the authority that nodes are told: it is part of a class's hash, as in Karpenter.
+pub(super) fn with_authority(settings: Settings, target: &ApiTarget) -> Settings {
+    let given = settings.provider != Provider::Ec2 || !settings.cluster_ca_bundle.is_empty();
+    let cluster_ca_bundle = if given { settings.cluster_ca_bundle.clone() } else { target.authority() };
+    Settings { cluster_ca_bundle, ..settings }
+}
+
 async fn reach_ec2(
     asker: &Asker,
     kube: &Client,

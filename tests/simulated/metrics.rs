@@ -112,6 +112,22 @@ fn every_core_metric_has_the_value_that_the_run_implies() {
             &[("nodepool", "default"), ("termination_mode", "graceful")],
             terminated,
         ),
+        (
+            "karpenter_pods_disruption_initiated_total",
+            &[("nodepool", "default"), ("termination_mode", "graceful"), ("consolidation_policy", "when_empty")],
+            0.0,
+        ),
+        (
+            "karpenter_nodeclaims_disrupted_total",
+            &[("reason", "empty"), ("consolidation_policy", "when_empty")],
+            terminated - 2.0,
+        ),
+        (
+            "karpenter_nodeclaims_disrupted_total",
+            &[("reason", "spot_interrupted"), ("consolidation_policy", "none")],
+            2.0,
+        ),
+        ("karpenter_nodepools_nodes_consuming_budgets", &[("nodepool", "default"), ("reason", "empty")], 0.0),
         ("karpenter_nodes_created_total", &[("nodepool", "default")], launched),
         ("karpenter_nodes_terminated_total", &[("nodepool", "default")], terminated),
         ("karpenter_nodes_allocatable", &[("resource_type", "pods"), ("capacity_type", "spot")], 29.0 * left),

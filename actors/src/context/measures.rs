@@ -2,11 +2,12 @@
 
 use dovetail_api::names::{conditions, labels};
 use dovetail_api::v1::{NodeClaim, condition};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use crate::context::env::Env;
+use crate::messages::DisruptionFacts;
 use crate::telemetry::measure::Measure;
 
 /// A label's value for a metric: one that nobody has written is `none`, as an empty one cannot be told from a missing one.
@@ -15,11 +16,13 @@ fn label<'a>(labels: &'a std::collections::BTreeMap<String, String>, key: &str) 
 }
 
 /// A claim has been told to go.
-pub fn claim_disrupted(env: &Env, claim: &NodeClaim, reason: &str) {
+pub fn claim_disrupted(env: &Env, claim: &NodeClaim, reason: &str, facts: DisruptionFacts) {
     let own = claim.labels();
     let (pool, capacity_type) = (label(own, labels::NODE_POOL), label(own, labels::CAPACITY_TYPE));
-    let grace = claim.spec.termination_grace_period.as_ref().map(|grace| grace.get().as_secs());
-    env.measure(&Measure::ClaimDisrupted { pool, capacity_type, reason, grace });
+    let grace = grace_of(claim);
+    let policy = if facts.policy.is_empty() { "none" } else { facts.policy };
+    let facts = DisruptionFacts { policy, ..facts };
+    env.measure(&Measure::ClaimDisrupted { pool, capacity_type, reason, grace, facts });
 }
 
 /// Time at which the cloud began to end a claim's instance.
@@ -51,10 +54,16 @@ pub fn node_gone(env: &Env, node: &Node) {
     env.measure(&Measure::NodeTerminated { pool, zone, seconds, lifetime });
 }
 
-/// A claim goes as its Node has had that condition for too long.
-pub fn claim_unhealthy(env: &Env, claim: &NodeClaim, condition: &'static str) {
+/// Longest time that a claim's drain may take, seconds.
+fn grace_of(claim: &NodeClaim) -> Option<u64> {
+    claim.spec.termination_grace_period.as_ref().map(|grace| grace.get().as_secs())
+}
+
+/// A claim goes as its Node has had that condition for too long; `grace` bounds its drain in the claim's stead.
+pub fn claim_unhealthy(env: &Env, claim: &NodeClaim, condition: &'static str, grace: Option<SignedDuration>) {
     let own = claim.labels();
     let (pool, capacity_type) = (label(own, labels::NODE_POOL), label(own, labels::CAPACITY_TYPE));
     let image = claim.status.as_ref().map_or("", |status| status.image_id.as_str());
-    env.measure(&Measure::ClaimUnhealthy { condition, pool, capacity_type, image });
+    let grace = grace.map(|grace| grace.as_secs().unsigned_abs()).or_else(|| grace_of(claim));
+    env.measure(&Measure::ClaimUnhealthy { condition, pool, capacity_type, image, grace });
 }

@@ -43,7 +43,8 @@ impl<'a> Plans<'a> {
         let work_out = || {
             let class = pool.spec.template.spec.node_class_ref.name_for(self.snapshot.provider);
             let class = class.and_then(|name| self.snapshot.classes.get(name));
-            (hash::node_pool(pool), class.map(|class| hash::node_class(&class.spec)))
+            let on_class = class.and_then(|class| hash::OF_CLASS.found(class.annotations()));
+            (hash::OF_POOL.effective(&pool.metadata, hash::node_pool(pool)), on_class.cloned())
         };
         self.hashes.borrow_mut().entry(at).or_insert_with(work_out).clone()
     }

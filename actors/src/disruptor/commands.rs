@@ -1,13 +1,14 @@
 //! Commands are begun and carried on: the claims are held, what is launched in their stead comes first, and they are removed when
 //! it is initialized. What comes next is decided by `dovetail_core::disruption::commands`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use actix::prelude::*;
-use dovetail_api::v1::NodeClaim;
+use dovetail_api::v1::{ConsolidationPolicy, NodeClaim};
 use dovetail_core::Resources;
 use dovetail_core::cluster_state::{NominationTarget, Planning, Snapshot};
 use dovetail_core::disruption::commands::{CommandStep, DisruptionCommand, Ended, HeldClaim, Running, WantedRemoval};
+use dovetail_core::disruption::{DisruptedClaim, RemovalReason};
 use kube::ResourceExt;
 
 use super::report::{NAMES_LISTED, claim_object};
@@ -15,7 +16,7 @@ use super::{Disruptor, writes};
 use crate::context::plan::Plans;
 use crate::context::traces;
 use crate::messages::{
-    ClaimRef, HoldClaims, LaunchClaims, LaunchOrder, PlanClaims, Record, Remove, TraceContext, Wrote,
+    ClaimRef, DisruptionFacts, HoldClaims, LaunchClaims, LaunchOrder, PlanClaims, Record, Remove, TraceContext, Wrote,
 };
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
@@ -65,7 +66,7 @@ impl Disruptor {
         let Replacements { orders, planned, expected: on_new } = replacements;
         self.env.post(cluster, PlanClaims { term, claims: planned, expected: expected.chain(on_new).collect() });
         if names.is_empty() {
-            return self.remove_claims(&command.wanted, true, trace);
+            return self.remove_claims(&command.wanted, true, trace, &answer.snapshot);
         }
         // Queued writes of earlier looks would undo this command's writes.
         let objects: BTreeSet<String> = command.wanted.claims.iter().flat_map(objects_of).collect();
@@ -78,12 +79,13 @@ impl Disruptor {
             Some((there, held, claim.node.clone(), claim.node_uid.clone()))
         });
         let writing = writes::hold(self.links.clone(), held.collect(), now).into_actor(self);
+        let snapshot = answer.snapshot.clone();
         ctx.spawn(writing.map(move |written, disruptor, _| match written {
             Ok(()) => disruptor.launch(id, orders, trace),
             Err(error) => {
                 disruptor.not_made(orders);
                 let step = disruptor.consolidation.queue.give_up(id, error.to_string(), disruptor.env.wall());
-                step.into_iter().for_each(|step| disruptor.step(step));
+                step.into_iter().for_each(|step| disruptor.step(step, &snapshot));
             }
         }));
     }
@@ -142,13 +144,13 @@ impl Disruptor {
         self.restore(snapshot);
         let going = self.about_to_go();
         for step in self.consolidation.queue.next(snapshot, &going, self.env.wall()) {
-            self.step(step);
+            self.step(step, snapshot);
         }
     }
 
-    fn step(&mut self, step: CommandStep) {
+    fn step(&mut self, step: CommandStep, snapshot: &Snapshot) {
         match step {
-            CommandStep::Remove(command, first) => self.remove_held(&command, first),
+            CommandStep::Remove(command, first) => self.remove_held(&command, first, snapshot),
             CommandStep::End(command, Ended::Done) => drop(self.consolidation.traces.remove(&command.id)),
             CommandStep::End(command, Ended::Undone(why, pause)) => {
                 self.undo(&command, why, pause.as_secs());
@@ -156,18 +158,19 @@ impl Disruptor {
         }
     }
 
-    fn remove_held(&mut self, command: &Running, first: bool) {
+    fn remove_held(&mut self, command: &Running, first: bool, snapshot: &Snapshot) {
         let traces = &mut self.consolidation.traces;
         let trace = *traces.entry(command.id).or_insert_with(|| TraceContext::root(&mut self.rng));
-        self.remove_claims(&command.wanted, first, trace);
+        self.remove_claims(&command.wanted, first, trace, snapshot);
     }
 
-    fn remove_claims(&mut self, wanted: &WantedRemoval, first: bool, trace: TraceContext) {
+    fn remove_claims(&mut self, wanted: &WantedRemoval, first: bool, trace: TraceContext, snapshot: &Snapshot) {
         let (term, reason, claims) = (self.env.term, wanted.reason, refs(&wanted.claims));
+        let disrupted = facts(&wanted.claims, reason, snapshot);
         if first {
             *self.removed.entry(reason.label()).or_default() += claims.len();
         }
-        self.env.post(&self.links.terminator, Remove { term, claims, reason, grace: None, trace });
+        self.env.post(&self.links.terminator, Remove { term, claims, reason, grace: None, disrupted, trace });
     }
 
     /// A command is over and its claims stay: what is written on them goes with the next look.
@@ -213,7 +216,34 @@ fn names_of(claims: &[dovetail_core::disruption::DisruptedClaim]) -> Vec<String>
     claims.iter().map(|claim| claim.claim.clone()).collect()
 }
 
-pub(super) fn refs(claims: &[dovetail_core::disruption::DisruptedClaim]) -> Vec<ClaimRef> {
+/// Facts about claims that go, for metrics. A policy is given for consolidation alone, as in Karpenter.
+pub(super) fn facts(
+    claims: &[DisruptedClaim],
+    reason: RemovalReason,
+    snapshot: &Snapshot,
+) -> BTreeMap<String, DisruptionFacts> {
+    let consolidates = matches!(reason, RemovalReason::Empty | RemovalReason::Underutilized);
+    let policy = |pool: &str| {
+        let pool = snapshot.pools.get(pool).filter(|_| consolidates);
+        pool.map_or("", |pool| policy_label(pool.spec.disruption.consolidation_policy))
+    };
+    let of_claim = |one: &DisruptedClaim| {
+        let facts = DisruptionFacts { pods: one.pods as u64, policy: policy(&one.pool) };
+        (one.claim.clone(), facts)
+    };
+    claims.iter().map(of_claim).collect()
+}
+
+/// Value of the label `consolidation_policy`, as Karpenter has it.
+fn policy_label(policy: ConsolidationPolicy) -> &'static str {
+    match policy {
+        ConsolidationPolicy::WhenEmpty => "when_empty",
+        ConsolidationPolicy::WhenEmptyOrUnderutilized => "when_empty_or_underutilized",
+        ConsolidationPolicy::Balanced => "balanced",
+    }
+}
+
+pub(super) fn refs(claims: &[DisruptedClaim]) -> Vec<ClaimRef> {
     claims.iter().map(|claim| ClaimRef { name: claim.claim.clone(), uid: claim.uid.clone() }).collect()
 }
 

@@ -107,7 +107,8 @@ impl Disruptor {
         for removal in &decision.removals {
             let DisruptionCause::Unhealthy { condition, .. } = removal.cause else { continue };
             let claims = removal.claims.iter().filter_map(|disrupted| snapshot.claims.get(&disrupted.claim));
-            claims.for_each(|entry| measures::claim_unhealthy(&self.env, &entry.claim, condition));
+            claims
+                .for_each(|entry| measures::claim_unhealthy(&self.env, &entry.claim, condition, removal.cause.grace()));
         }
         let orders = &decision.drift;
         orders.marks.iter().for_each(|mark| self.tell_drift(mark));

@@ -243,7 +243,7 @@ impl Disruptor {
         self.forget_ordered(snapshot);
         self.hold_for_successors(&decision.successions, snapshot);
         for removal in &decision.removals {
-            self.remove(removal);
+            self.remove(removal, snapshot);
         }
         let decided = drift::Decided::by(&decision);
         self.queue.retain(|write| matches!(write, Write::Usage { .. }) || decided.leaves(write));
@@ -262,7 +262,7 @@ impl Disruptor {
         self.write(ctx);
     }
 
-    fn remove(&mut self, removal: &Removal) {
+    fn remove(&mut self, removal: &Removal, snapshot: &Snapshot) {
         let reason = removal.cause.reason();
         let trace = TraceContext::root(&mut self.rng);
         let news = removal.claims.iter().filter(|one| self.ordered.insert(one.uid.clone())).count();
@@ -271,8 +271,9 @@ impl Disruptor {
             self.tell_removal(removal, trace);
         }
         let claims = commands::refs(&removal.claims);
-        let grace = removal.cause.grace();
-        self.env.post(&self.links.terminator, Remove { term: self.env.term, claims, reason, grace, trace });
+        let disrupted = commands::facts(&removal.claims, reason, snapshot);
+        let (term, grace) = (self.env.term, removal.cause.grace());
+        self.env.post(&self.links.terminator, Remove { term, claims, reason, grace, disrupted, trace });
     }
 
     /// Forgets claims that are gone.

@@ -42,6 +42,16 @@ pub(super) struct Reboots {
     said: BTreeMap<String, &'static str>,
 }
 
+/// Karpenter's word for the end of a reboot; none for one that EC2 was not asked for.
+fn result(end: RebootEnd) -> Option<&'static str> {
+    match end {
+        RebootEnd::Succeeded => Some("succeeded"),
+        RebootEnd::Failed => Some("recovery_timeout"),
+        RebootEnd::Refused => Some("provider_error"),
+        RebootEnd::Undrained | RebootEnd::CalledOff => None,
+    }
+}
+
 impl Disruptor {
     /// Does the next steps of reboots.
     pub(super) fn reboot(&mut self, orders: &[RebootOrder], snapshot: &Snapshot, ctx: &mut Context<Self>) {
@@ -141,7 +151,7 @@ impl Disruptor {
             }
             RebootStep::End(end) if !said(self, end.label()) => {
                 let pool = &order.disrupted.pool;
-                self.env.measure(&Measure::NodeRebooted { pool, outcome: end.label() });
+                self.env.measure(&Measure::NodeRebooted { pool, outcome: end.label(), result: result(*end) });
                 match end {
                     RebootEnd::Failed | RebootEnd::Refused | RebootEnd::Undrained => {
                         self.tell_failed(order, "failed", &format!("{}: it is replaced", end.message()));

@@ -159,7 +159,14 @@ impl Interruption {
         let claims = vec![ClaimRef { name: claim.claim.name_any(), uid: claim.facts.uid.clone() }];
         // EC2 itself finds the instance broken: nothing on it is waited for.
         let grace = Some(SignedDuration::ZERO);
-        let order = Remove { term: self.env.term, claims, reason: RemovalReason::Unhealthy, grace, trace };
+        let order = Remove {
+            term: self.env.term,
+            claims,
+            reason: RemovalReason::Unhealthy,
+            grace,
+            disrupted: BTreeMap::new(),
+            trace,
+        };
         self.env.post(&self.links.terminator, order);
     }
 

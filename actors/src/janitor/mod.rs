@@ -175,7 +175,14 @@ impl Janitor {
             let (term, trace) = (self.env.term, TraceContext::root(&mut self.rng));
             self.env.post(
                 &self.links.terminator,
-                Remove { term, claims, reason: RemovalReason::GarbageCollected, grace: None, trace },
+                Remove {
+                    term,
+                    claims,
+                    reason: RemovalReason::GarbageCollected,
+                    grace: None,
+                    disrupted: BTreeMap::new(),
+                    trace,
+                },
             );
         }
         if !verdict.terminate.is_empty() {

@@ -292,7 +292,7 @@ impl<'a> Work<'a> {
         self.price = instance.price_among(&types).unwrap_or(self.price);
         if let Some(request) = self.request.as_ref().filter(|_| !adopted) {
             // The class may have changed since the claim was planned.
-            facts.annotations.extend(class_stamps(&request.node_class));
+            facts.annotations.extend(class_stamps(&request.node_class, &launching.env.settings.cluster_ca_bundle));
         }
         let claim = launching.write_instance(self.claim.clone(), &facts).await?;
         // It has got another meanwhile: nothing was written.

@@ -33,7 +33,7 @@ pub use launch::{CameToNothing, ClosedPools, LaunchClaims, LaunchFails, LaunchOr
 pub use ownership::{ClaimRefused, InstanceKnown, LookUp};
 pub use packing::{Batch, PackNow, Planned, WorldChanged};
 pub use pods::{AttachPods, PODS, PodBound, PodGone, PodPending, WaitingPod};
-pub use removal::{ClaimRef, HoldClaims, Interrupted, MarkDeleting, Remove, Roll};
+pub use removal::{ClaimRef, DisruptionFacts, HoldClaims, Interrupted, MarkDeleting, Remove, Roll};
 pub use states::{
     ActorState, BatcherState, CatalogueState, ClusterWatcherState, ControlPlaneState, Counts, DisruptorState,
     InterruptionState, JanitorState, LauncherState, LeaderState, NodeClassState, Observe, OwnerState, PackerState,

@@ -1,5 +1,7 @@
 //! Messages that lead to the end of nodes: from `disruptor`, `interruption` and `janitor` to `terminator`.
 
+use std::collections::BTreeMap;
+
 use actix::Message;
 use dovetail_core::disruption::RemovalReason;
 use dovetail_core::interruption::InterruptionNotice;
@@ -17,8 +19,19 @@ pub struct Remove {
     pub reason: RemovalReason,
     /// Time that their drain may take from now on; `None` leaves it to the claims, zero forces it.
     pub grace: Option<SignedDuration>,
+    /// Facts for metrics by claim's name; none for a claim that goes by no decision of the disruptor's.
+    pub disrupted: BTreeMap<String, DisruptionFacts>,
     /// Trace of the decision.
     pub trace: TraceContext,
+}
+
+/// Facts of a disruption that its claim does not carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DisruptionFacts {
+    /// Number of pods that have to move: neither a DaemonSet's nor the kubelet's own.
+    pub pods: u64,
+    /// The pool's consolidation policy as a metric's label, empty unless it is consolidated.
+    pub policy: &'static str,
 }
 
 /// One claim and no other.

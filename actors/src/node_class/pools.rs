@@ -7,10 +7,10 @@ use dovetail_api::names::conditions::{
     ANNOTATIONS_KNOWN, BUDGETS_VALID, CLOCK_IN_SYNC, FALSE, NODE_CLASS_READY, READY, TRUE, UNKNOWN,
     VALIDATION_SUCCEEDED,
 };
+use dovetail_api::names::labels;
 use dovetail_api::names::provider::{ClassKind, Provider};
-use dovetail_api::names::{annotations, labels};
 use dovetail_api::unimplemented;
-use dovetail_api::v1::{EC2NodeClass, NewCondition, NodePool, condition, set_condition};
+use dovetail_api::v1::{EC2NodeClass, NewCondition, NodePool, condition, is_seen, set_condition};
 use dovetail_api::validation::own;
 use dovetail_core::Requirements;
 use dovetail_core::cluster_state::{Unreadable, WatchedKind};
@@ -30,9 +30,9 @@ use crate::reading::LenientApi;
 pub fn judged(pool: &NodePool, class: Option<&EC2NodeClass>, provider: Provider, now: Timestamp) -> NodePool {
     let mut pool = pool.clone();
     let (hash, generation) = (hash::node_pool(&pool), pool.metadata.generation);
-    let own = pool.annotations_mut();
-    own.insert(annotations::NODE_POOL_HASH.into(), hash);
-    own.insert(annotations::NODE_POOL_HASH_VERSION.into(), hash::VERSION.into());
+    let known = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let same_generation = is_seen(known, VALIDATION_SUCCEEDED, generation);
+    hash::OF_POOL.settle(pool.annotations_mut(), &hash, same_generation);
     let ((says, reason, message), class_ready) = (validity::verdict(&pool), class_readiness(&pool, class, provider));
     let (valid, unread) = ((says, reason.to_owned(), message), validity::budgets(&pool));
     let misspelt = own::of_pool(&pool);

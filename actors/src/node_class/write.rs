@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use dovetail_api::names::annotations;
-use dovetail_api::names::conditions::{CAPACITY_RESERVATIONS_READY, FALSE, READY, TRUE, UNKNOWN};
+use dovetail_api::names::conditions::{CAPACITY_RESERVATIONS_READY, FALSE, READY, SUBNETS_READY, TRUE, UNKNOWN};
 use dovetail_api::unimplemented;
-use dovetail_api::v1::{EC2NodeClass, NewCondition, condition, set_condition};
+use dovetail_api::v1::{EC2NodeClass, NewCondition, condition, is_seen, set_condition};
 use dovetail_api::validation::own;
 use dovetail_cloud::CloudNodeClasses;
 use dovetail_cloud::node_class::NodeClassResolution;
@@ -18,6 +17,7 @@ use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::kube::calls::{CallError, Calls};
 use crate::kube::node_classes::NodeClassApi;
+use crate::settings::Settings;
 use crate::telemetry::log_event::LogEvent;
 
 /// Resolves a class, as often as it takes, and writes what is found.
@@ -48,8 +48,7 @@ pub(super) async fn resolve(
         }
         tokio::time::sleep(pause).await;
     };
-    let finalizer = env.settings.provider.class().finalizer;
-    write_class(&calls, &class, judged(&class, &found, finalizer, env.wall())).await
+    write_class(&calls, &class, judged(&class, &found, &env.settings, env.wall())).await
 }
 
 /// True if a call failed and nothing is known to be wrong with the class.
@@ -68,14 +67,15 @@ pub(super) fn is_ready(class: &EC2NodeClass) -> bool {
 pub(super) fn judged(
     class: &EC2NodeClass,
     found: &NodeClassResolution,
-    finalizer: &str,
+    settings: &Settings,
     now: jiff::Timestamp,
 ) -> EC2NodeClass {
     let mut class = class.clone();
-    let hash = hash::node_class(&class.spec);
-    let own = class.annotations_mut();
-    own.insert(annotations::NODE_CLASS_HASH.into(), hash);
-    own.insert(annotations::NODE_CLASS_HASH_VERSION.into(), hash::VERSION.into());
+    let finalizer = settings.provider.class().finalizer;
+    let hash = hash::node_class(&class.spec, &settings.cluster_ca_bundle);
+    let known = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let same_generation = is_seen(known, SUBNETS_READY, class.metadata.generation);
+    hash::OF_CLASS.settle(class.annotations_mut(), &hash, same_generation);
     if !class.finalizers().iter().any(|one| one == finalizer) {
         class.finalizers_mut().push(finalizer.into());
     }

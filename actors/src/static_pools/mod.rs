@@ -227,7 +227,10 @@ impl StaticPools {
             LogEvent::ReplicasRemoved { node_pool: pool.to_owned(), nodes: claims.len(), node_claims: names };
         self.env.emit_in(log_event, trace);
         let claims = claims.iter().map(|one| ClaimRef { name: one.claim.clone(), uid: one.uid.clone() }).collect();
-        self.env.post(&self.links.terminator, Remove { term, claims, reason, grace: None, trace });
+        self.env.post(
+            &self.links.terminator,
+            Remove { term, claims, reason, grace: None, disrupted: BTreeMap::new(), trace },
+        );
     }
 
     /// Says of each pool what it has: in the actor's state and by its condition.

@@ -1,6 +1,8 @@
 //! Typed counts and measurements: the metrics of core spec 7.1 that no state shows. Each is emitted once, where it happens;
 //! metrics are made of them elsewhere.
 
+use crate::messages::DisruptionFacts;
+
 /// Something counted or measured. Fields are the labels of the metrics, by their names.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Measure<'a> {
@@ -9,9 +11,21 @@ pub enum Measure<'a> {
     /// A NodeClaim is gone.
     ClaimTerminated { pool: &'a str, capacity_type: &'a str, zone: &'a str },
     /// A NodeClaim has been told to go by our own decision; `grace` is its terminationGracePeriod in seconds, if it has one.
-    ClaimDisrupted { pool: &'a str, capacity_type: &'a str, reason: &'a str, grace: Option<u64> },
+    ClaimDisrupted {
+        pool: &'a str,
+        capacity_type: &'a str,
+        reason: &'a str,
+        grace: Option<u64>,
+        facts: DisruptionFacts,
+    },
     /// A NodeClaim goes as its Node has had that condition for too long.
-    ClaimUnhealthy { condition: &'static str, pool: &'a str, capacity_type: &'a str, image: &'a str },
+    ClaimUnhealthy {
+        condition: &'static str,
+        pool: &'a str,
+        capacity_type: &'a str,
+        image: &'a str,
+        grace: Option<u64>,
+    },
     /// A Node has registered.
     NodeCreated { pool: &'a str, zone: &'a str },
     /// A Node is gone; seconds since its deletion began, and of its life, where known.
@@ -53,7 +67,7 @@ pub enum Measure<'a> {
     /// A node is not used by the pods that it was launched for.
     NodeUnused { pool: &'a str, reason: &'static str },
     /// A node's reboot has come to an end.
-    NodeRebooted { pool: &'a str, outcome: &'static str },
+    NodeRebooted { pool: &'a str, outcome: &'static str, result: Option<&'static str> },
     /// The queue has given a message.
     MessageReceived { kind: &'a str, waited: Option<f64> },
     /// The status checks have found an instance unhealthy.

@@ -2,6 +2,7 @@
 //! claim is deleted, which drains the node, when `dovetail_core::interruption::replacement_step` says so. What is written on the
 //! claim is enough to go on: a successor hears of it as of any other claim.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +52,7 @@ impl Handler<Interrupted> for Terminator {
                 claims: vec![claim.clone()],
                 reason: RemovalReason::Interrupted,
                 grace: None,
+                disrupted: BTreeMap::new(),
                 trace,
             };
             ctx.notify(order);
@@ -180,6 +182,7 @@ impl Terminator {
                 claims: vec![claim],
                 reason: RemovalReason::Interrupted,
                 grace: None,
+                disrupted: BTreeMap::new(),
                 trace,
             });
         }

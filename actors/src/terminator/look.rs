@@ -1,6 +1,6 @@
 //! Looks at claims and Nodes on their way out: gathers facts, decides the next step and begins it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -27,7 +27,7 @@ use super::steps::{Done, EndReason, For, StepEnv, going_since};
 use super::{AT_ONCE, Key, SETTLING_TIME, Terminator};
 use crate::context::{measures, traces};
 use crate::kube::calls::CallError;
-use crate::messages::{Record, TakeSnapshot, TraceContext};
+use crate::messages::{DisruptionFacts, Record, TakeSnapshot, TraceContext};
 use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
 
@@ -47,6 +47,7 @@ pub async fn delete_claims(
     claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>,
     reason: RemovalReason,
     grace: Option<SignedDuration>,
+    disrupted: BTreeMap<String, DisruptionFacts>,
 ) -> Vec<(String, CallError)> {
     let why = match reason {
         RemovalReason::Interrupted | RemovalReason::GarbageCollected => For::Fact,
@@ -54,6 +55,7 @@ pub async fn delete_claims(
     };
     let deletions = claims.into_iter().map(|(claim, nodes)| {
         let step_env = step_env.clone();
+        let facts = disrupted.get(&claim.name_any()).copied().unwrap_or_default();
         async move {
             match step_env.delete_claim(&claim, why, Some(EndReason { label: reason.label(), grace })).await {
                 Ok(true) => {}
@@ -63,7 +65,7 @@ pub async fn delete_claims(
             // For an interruption metrics name its kind (aws spec 5).
             let announced = InterruptionNotice::on(&claim).filter(|_| reason == RemovalReason::Interrupted);
             let label = announced.map_or(reason.label(), |notice| notice.kind.label());
-            measures::claim_disrupted(&step_env.env, &claim, label);
+            measures::claim_disrupted(&step_env.env, &claim, label, facts);
             report_removing(&step_env, &claim, &nodes, reason);
             None
         }

@@ -189,7 +189,7 @@ impl Handler<Remove> for Terminator {
             }
         }
         let step_env = self.step_env(Some(remove.trace));
-        let removing = look::delete_claims(step_env, claims, remove.reason, remove.grace).into_actor(self);
+        let removing = look::delete_claims(step_env, claims, remove.reason, remove.grace, remove.disrupted).into_actor(self);
         ctx.spawn(removing.map(move |failed, terminator, _| {
             for (name, error) in failed {
                 let Some(removal) = terminator.known.get_mut(&Key::claim(&name)) else { continue };

@@ -4,12 +4,14 @@
 
 use crate::world;
 
+use std::sync::Arc;
+
 use dovetail_actors::Settings;
 use dovetail_api::names::tags;
 use dovetail_cloud::Instance;
 use dovetail_core::adoption::AdoptAs;
 use dovetail_core::clock::Clock as _;
-use dovetail_core::lifecycle::hash::VERSION;
+use dovetail_core::lifecycle::hash::{OF_CLASS, OF_POOL};
 use dovetail_sandbox::apiserver::{DeleteOptions, EC2_NODE_CLASSES, LEASES, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -48,9 +50,9 @@ fn pool(world: &World, release: Release) {
     let disruption = json!({"consolidateAfter": "0s", "consolidationPolicy": "WhenEmptyOrUnderutilized"});
     let patch = json!({"metadata": {"annotations": stamps}, "spec": {"disruption": disruption}});
     world.api.patch(&NODE_POOLS, "", "default", &patch).unwrap();
-    let when = world.clock_text();
+    let (when, generation) = (world.clock_text(), pool_now(world)["metadata"]["generation"].clone());
     let conditions: Vec<Value> = [("ValidationSucceeded", "True"), ("NodeClassReady", "True"), ("NodeRegistrationHealthy", "True"), ("Ready", "True")]
-        .map(|(type_, status)| json!({"type": type_, "status": status, "reason": type_, "message": "", "lastTransitionTime": when, "observedGeneration": 1}))
+        .map(|(type_, status)| json!({"type": type_, "status": status, "reason": type_, "message": "", "lastTransitionTime": when, "observedGeneration": generation}))
         .into();
     let status = json!({"status": {"conditions": conditions, "nodes": 3, "nodeClassObservedGeneration": 1,
         "resources": {"cpu": "6", "memory": "24Gi", "pods": "87", "nodes": "3", "ephemeral-storage": "60Gi"}}});
@@ -58,7 +60,11 @@ fn pool(world: &World, release: Release) {
     let stamps = json!({"karpenter.k8s.aws/ec2nodeclass-hash": "4950366118253097694",
         "karpenter.k8s.aws/ec2nodeclass-hash-version": release.class_version});
     let patch = json!({"metadata": {"annotations": stamps, "finalizers": ["karpenter.k8s.aws/termination"]}});
-    world.api.patch(&EC2_NODE_CLASSES, "", "default", &patch).unwrap();
+    let class = world.api.patch(&EC2_NODE_CLASSES, "", "default", &patch).unwrap();
+    let seen = json!({"type": "SubnetsReady", "status": "True", "reason": "SubnetsReady", "message": "",
+        "lastTransitionTime": when, "observedGeneration": class["metadata"]["generation"]});
+    let status = json!({"status": {"conditions": [seen]}});
+    world.api.patch_status(&EC2_NODE_CLASSES, "", "default", &status).unwrap();
 }
 
 /// An instance that Karpenter has launched; `claim` is whom its tagging controller says that it is of.
@@ -196,7 +202,7 @@ fn annotate(world: &World, key: &str, value: &Value) {
     world.api.patch(&NODE_POOLS, "", "default", &patch).unwrap();
 }
 
-/// Karpenter comes back, finds hashes of a version that is not its own, and stamps anew, as it does at each of its starts.
+/// Karpenter comes back, computes its own hashes, and stamps where they are others.
 fn karpenter_stamps(world: &World) {
     let hashes = |pool: bool| match pool {
         true => {
@@ -226,7 +232,7 @@ fn adopted_karpenter_cluster_loses_no_node_in_its_first_hour() {
             assert_eq!(those_there(&world), before, "{}", told(&world));
             assert_eq!((world.cloud.calls().len(), count(&world, "instance_not_owned")), (0, 0), "{}", told(&world));
             let pool = pool_now(&world);
-            assert_eq!(annotation(&pool, "karpenter.sh/nodepool-hash-version").as_deref(), Some(VERSION));
+            assert_eq!(annotation(&pool, OF_POOL.version).as_deref(), Some(OF_POOL.current));
             assert_eq!(annotation(&pool, "dovetail.dev/disruption").as_deref(), Some("observe"));
             assert_eq!(annotation(&pool, "dovetail.dev/packing-policy").as_deref(), Some("fewest-nodes"));
             let adopted = condition(&pool, "dovetail.dev/Adopted").unwrap();
@@ -239,8 +245,9 @@ fn adopted_karpenter_cluster_loses_no_node_in_its_first_hour() {
                 (1, 1)
             );
             for claim in world.claims() {
-                assert_eq!(annotation(&claim, "karpenter.sh/nodepool-hash-version").as_deref(), Some(VERSION));
-                assert_eq!(annotation(&claim, "karpenter.k8s.aws/ec2nodeclass-hash-version").as_deref(), Some(VERSION));
+                for keys in [OF_POOL, OF_CLASS] {
+                    assert_eq!(annotation(&claim, keys.version).as_deref(), Some(keys.current));
+                }
                 assert!(condition(&claim, "Drifted").is_none(), "{claim:#}");
                 assert!(condition(&claim, "ConsistentStateFound").is_some(), "what we do not know is left");
             }
@@ -254,6 +261,23 @@ fn adopted_karpenter_cluster_loses_no_node_in_its_first_hour() {
             assert_eq!(world.api.list(&NODES).len(), 1, "{}", told(&world));
         });
     }
+}
+
+#[test]
+fn drift_that_karpenter_has_not_replaced_yet_is_remembered() {
+    run(|world| async move {
+        cluster(&world, NEWEST).await;
+        for (claim, keys) in [("default-1", OF_POOL), ("default-2", OF_CLASS)] {
+            let patch = json!({"metadata": {"annotations": {keys.hash: "1"}}});
+            world.api.patch(&NODE_CLAIMS, "", claim, &patch).unwrap();
+        }
+        let _replica = world.replica_with(0, adopts());
+        tokio::time::sleep(minutes(2)).await;
+        let drifted = |claim: &Arc<Value>| condition(claim, "Drifted").map(|one| one["reason"].clone());
+        let reasons: Vec<_> = world.claims().iter().map(drifted).collect();
+        assert_eq!(reasons, [Some(json!("NodePoolDrifted")), Some(json!("NodeClassDrift")), None], "{}", told(&world));
+        assert_eq!(world.cloud.living().len(), 3, "the pool is only observed");
+    });
 }
 
 #[test]
@@ -438,15 +462,12 @@ fn back_again_karpenter_finds_its_objects_as_it_expects_them() {
                 assert!(labels.keys().all(|key| !key.contains("dovetail")), "{object:#}");
             }
         }
-        // It stamps where the version on the pool is not its own; with one of its own it would take our claims for its own drift.
-        let pool_version = annotation(&pool_now(&world), "karpenter.sh/nodepool-hash-version").unwrap();
-        assert!(!["v1", "v2", "v3"].contains(&pool_version.as_str()));
+        // The hash that it had written stays: it finds no claim drifted, of its own or of ours.
+        let hashes = |object: &Value| [OF_POOL.hash, OF_POOL.version].map(|key| annotation(object, key));
+        let of_pool = hashes(&pool_now(&world));
+        assert_eq!(of_pool, ["7061396432467889021", "v3"].map(|text| Some(text.to_owned())));
         for claim in world.claims() {
-            assert_eq!(
-                annotation(&claim, "karpenter.sh/nodepool-hash-version"),
-                Some(pool_version.clone()),
-                "{claim:#}"
-            );
+            assert_eq!(hashes(&claim), of_pool, "{claim:#}");
             let launched = condition(&claim, "Launched").unwrap();
             assert_eq!(launched["status"], "True", "it launches nothing twice");
         }

@@ -6,7 +6,7 @@ use crate::world;
 use std::sync::Arc;
 
 use dovetail_actors::Settings;
-use dovetail_core::lifecycle::hash::VERSION;
+use dovetail_core::lifecycle::hash::{OF_CLASS, OF_POOL};
 use dovetail_sandbox::apiserver::{NODE_CLAIMS, NODE_POOLS, NODES};
 use serde_json::{Value, json};
 use world::{World, minutes, on_demand_m5, run, seconds};
@@ -57,14 +57,14 @@ fn claim_of_other_hash_version_is_stamped_and_does_not_drift() {
     run(|world| async move {
         let (_replica, old) = one_node(&world, Settings::default()).await;
         let patch = json!({"metadata": {"annotations": {
-            "karpenter.sh/nodepool-hash": "1", "karpenter.sh/nodepool-hash-version": "v3",
+            "karpenter.sh/nodepool-hash": "1", "karpenter.sh/nodepool-hash-version": "v2",
             "karpenter.k8s.aws/ec2nodeclass-hash": "2", "karpenter.k8s.aws/ec2nodeclass-hash-version": "v4"}}});
         world.api.patch(&NODE_CLAIMS, "", &old, &patch).unwrap();
         tokio::time::sleep(seconds(30)).await;
         let there = claim(&world, &old).unwrap();
-        for key in ["karpenter.sh/nodepool-hash", "karpenter.k8s.aws/ec2nodeclass-hash"] {
-            assert_eq!(there["metadata"]["annotations"][format!("{key}-version")], VERSION);
-            assert!(there["metadata"]["annotations"][key].as_str().unwrap().len() > 3, "{there:#}");
+        for keys in [OF_POOL, OF_CLASS] {
+            assert_eq!(there["metadata"]["annotations"][keys.version], keys.current);
+            assert!(there["metadata"]["annotations"][keys.hash].as_str().unwrap().len() > 3, "{there:#}");
         }
         let version = there["metadata"]["resourceVersion"].clone();
         tokio::time::sleep(minutes(10)).await;

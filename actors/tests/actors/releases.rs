@@ -238,9 +238,17 @@ fn form(value: &str) -> String {
     form
 }
 
-/// Condition that each release derives from the pods and writes anew as soon as it leads. Claims of nodes with pods are no longer
-/// Consolidatable if nothing consolidates them.
-const ANEW: [&str; 1] = ["NodeClaim condition Consolidatable"];
+/// Lines that each release writes anew as soon as it leads. Claims of nodes with pods are no longer Consolidatable if nothing
+/// consolidates them; versions of hashes are Karpenter's (docs/decisions/083), and a claim of another is stamped and does not drift.
+const ANEW: [&str; 7] = [
+    "EC2NodeClass annotations karpenter.k8s.aws/ec2nodeclass-hash-version: dovetail-v9",
+    "NodeClaim annotations karpenter.k8s.aws/ec2nodeclass-hash-version: dovetail-v9",
+    "NodeClaim annotations karpenter.sh/nodepool-hash-version: dovetail-v9",
+    "NodeClaim condition Consolidatable",
+    "Node annotations karpenter.k8s.aws/ec2nodeclass-hash-version: dovetail-v9",
+    "Node annotations karpenter.sh/nodepool-hash-version: dovetail-v9",
+    "NodePool annotations karpenter.sh/nodepool-hash-version: dovetail-v9",
+];
 
 #[test]
 fn what_this_release_writes_those_before_it_can_read() {

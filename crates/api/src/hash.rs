@@ -14,6 +14,11 @@ pub fn fnv_from(seed: u64, bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes.into_iter().fold(seed, |hash, byte| fold(hash, byte.into()))
 }
 
+/// Hash of bytes by FNV-1, which is not FNV-1a: Karpenter's hashes are of it.
+pub fn fnv_1(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    bytes.into_iter().fold(OFFSET, |hash, byte| hash.wrapping_mul(PRIME) ^ u64::from(byte))
+}
+
 /// Hash of bytes, 32 bits.
 pub fn fnv_32(bytes: impl IntoIterator<Item = u8>) -> u32 {
     bytes.into_iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
@@ -42,6 +47,7 @@ mod tests {
         assert_eq!(fnv(*b"a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(fnv(*b"foobar"), 0x8594_4171_f739_67e8);
         assert_eq!(fnv_from(fnv(*b"foo"), *b"bar"), fnv(*b"foobar"));
+        assert_eq!(fnv_1(*b"foobar"), 0x340d_8765_a4dd_a9c2);
         assert_eq!(fnv_32(*b"foobar"), 0xbf9c_f968);
         assert_eq!(fnv_128(*b"a"), 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964);
     }

@@ -17,9 +17,7 @@
 
 use std::collections::BTreeMap;
 
-use dovetail_api::names::annotations::{
-    ADOPTED, ADOPTED_AS, DISRUPTION, NODE_POOL_HASH, NODE_POOL_HASH_VERSION, PACKING_POLICY,
-};
+use dovetail_api::names::annotations::{ADOPTED, ADOPTED_AS, DISRUPTION, NODE_POOL_HASH_VERSION, PACKING_POLICY};
 use jiff::Timestamp;
 
 use crate::lifecycle::hash;
@@ -110,10 +108,10 @@ pub enum AdoptionChange {
     },
 }
 
-/// True if Karpenter has had this pool since we last did: it carries a hash of a version that is none of ours.
+/// True if Karpenter has written the pool's hash since we last did. One that led in between and found the pool as it was has not.
 #[must_use]
 pub fn is_foreign(own: &Annotations) -> bool {
-    own.contains_key(NODE_POOL_HASH) && own.get(NODE_POOL_HASH_VERSION).is_none_or(|version| !hash::is_own(version))
+    hash::OF_POOL.is_foreign(own)
 }
 
 /// The behaviour that is held back in a pool because it was taken over: the annotations that were written then and are unchanged.
@@ -186,6 +184,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use proptest::prelude::*;
 
+    use dovetail_api::names::annotations::NODE_POOL_HASH;
+
     use super::*;
 
     fn annotations(pairs: &[(&str, &str)]) -> Annotations {
@@ -203,8 +203,7 @@ mod tests {
     /// The leader writes its hash on what is settled.
     fn settled(own: &mut Annotations, wanted: AdoptAs) -> Option<AdoptionChange> {
         let change = settle(own, wanted, now());
-        own.insert(NODE_POOL_HASH.into(), "9".into());
-        own.insert(NODE_POOL_HASH_VERSION.into(), hash::VERSION.into());
+        hash::OF_POOL.settle(own, "9", false);
         change
     }
 
@@ -233,7 +232,7 @@ mod tests {
     fn pool_is_foreign_only_by_a_hash_that_is_not_ours() {
         assert!(is_foreign(&karpenters()));
         assert!(is_foreign(&annotations(&[(NODE_POOL_HASH, "1")])), "Karpenter 0.32 wrote no version");
-        for ours in [hash::VERSION, "dovetail-v1"] {
+        for ours in ["dovetail-v1", "dovetail-v2"] {
             assert!(!is_foreign(&annotations(&[(NODE_POOL_HASH, "1"), (NODE_POOL_HASH_VERSION, ours)])), "{ours}");
         }
         assert!(!is_foreign(&annotations(&[])) && !is_foreign(&annotations(&[("team", "a")])), "a new pool");
@@ -331,7 +330,7 @@ mod tests {
 
     fn some_annotations() -> impl Strategy<Value = Annotations> {
         let keys = [NODE_POOL_HASH, NODE_POOL_HASH_VERSION, DISRUPTION, PACKING_POLICY, ADOPTED, ADOPTED_AS, "team"];
-        let values = ["", "1", "v3", "observe", "fewest-nodes", "cost", "as-is", "observe,fewest-nodes", hash::VERSION];
+        let values = ["", "1", "v3", "observe", "fewest-nodes", "cost", "as-is", "observe,fewest-nodes"];
         let key = prop::sample::select(keys.to_vec()).prop_map(str::to_owned);
         let value = prop::sample::select(values.to_vec()).prop_map(str::to_owned);
         prop::collection::btree_map(key, value, 0..7)

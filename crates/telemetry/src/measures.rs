@@ -83,6 +83,15 @@ fn of_cloud(metrics: &Metrics, measure: &Measure<'_>) {
     }
 }
 
+/// Karpenter's word for the bound on a drain, which is given in seconds.
+fn termination_mode(grace: Option<u64>) -> &'static str {
+    match grace {
+        None => "graceful",
+        Some(0) => "forceful",
+        Some(_) => "eventual",
+    }
+}
+
 /// Records measures of a NodeClaim, its instance and its Node, and of the reasons for which a pool's nodes go.
 fn of_node(metrics: &Metrics, measure: &Measure<'_>) {
     let count = |id, values: &[&str]| metrics.count(id, values, 1);
@@ -94,16 +103,13 @@ fn of_node(metrics: &Metrics, measure: &Measure<'_>) {
         Measure::ClaimTerminated { pool, capacity_type, zone } => {
             count(Id::ClaimsTerminated, &[pool, capacity_type, zone]);
         }
-        Measure::ClaimDisrupted { pool, capacity_type, reason, grace } => {
-            let mode = match grace {
-                None => "graceful",
-                Some(0) => "forceful",
-                Some(_) => "eventual",
-            };
-            count(Id::ClaimsDisrupted, &[reason, pool, capacity_type, mode]);
+        Measure::ClaimDisrupted { pool, capacity_type, reason, grace, facts } => {
+            let labels = [reason, pool, capacity_type, facts.policy, termination_mode(grace)];
+            count(Id::ClaimsDisrupted, &labels);
+            metrics.count(Id::PodsDisruptionInitiated, &labels, facts.pods);
         }
-        Measure::ClaimUnhealthy { condition, pool, capacity_type, image } => {
-            count(Id::ClaimsUnhealthy, &[condition, pool, capacity_type, image]);
+        Measure::ClaimUnhealthy { condition, pool, capacity_type, image, grace } => {
+            count(Id::ClaimsUnhealthy, &[condition, pool, capacity_type, image, termination_mode(grace)]);
         }
         Measure::NodeCreated { pool, zone } => count(Id::NodesCreated, &[pool, zone]),
         Measure::NodeTerminated { pool, zone, seconds, lifetime } => {
@@ -121,7 +127,10 @@ fn of_node(metrics: &Metrics, measure: &Measure<'_>) {
         Measure::DisruptionDecidedInPool { pool, decision, reason, consolidation_type } => {
             count(Id::DecisionsByPool, &[pool, decision, reason, consolidation_type]);
         }
-        Measure::NodeRebooted { pool, outcome } => count(Id::NodeReboots, &[pool, outcome]),
+        Measure::NodeRebooted { pool, outcome, result } => {
+            count(Id::NodeReboots, &[pool, outcome]);
+            result.into_iter().for_each(|result| count(Id::RebootsDone, &[result]));
+        }
         Measure::NodeUnused { pool, reason } => count(Id::NodesUnused, &[pool, reason]),
         // `record_measure` records all others.
         _ => {}

@@ -5,6 +5,7 @@ pub(crate) mod commitments;
 pub mod cost;
 pub(crate) mod held;
 mod nodes;
+mod pools;
 mod scheduler;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,12 +20,12 @@ use dovetail_api::names::labels;
 use dovetail_api::names::provider::Provider;
 use dovetail_api::v1::condition;
 use dovetail_core::cluster_state::{NodeEntry, PodEntry, Snapshot, WatchedKind};
-use dovetail_core::disruption::{self, RemovalReason};
 use dovetail_core::instance_type::InstanceType;
-use dovetail_core::resources::{CPU, NODES, Resources};
+use dovetail_core::resources::{CPU, Resources};
 use dovetail_observability::metrics::{ActorsSeen, MetricsPage, MetricsWriter};
 use jiff::Timestamp;
 use nodes::{label_of, nodes};
+use pools::pools;
 use serde_json::Value;
 
 /// The latest state. Clones share it.
@@ -262,36 +263,6 @@ impl<'a> TypesByClass<'a> {
         // An instance of a reservation is paid for, whether it runs or not.
         let own = if capacity_type == labels::RESERVED { 0.0 } else { price(capacity_type)? };
         Some((own, price(labels::ON_DEMAND).unwrap_or(own)))
-    }
-}
-
-fn pools(page: &mut MetricsPage, view: &ReplicaView) {
-    let snapshot = &view.snapshot;
-    page.gauge("karpenter_nodepools_limit", "What a pool's nodes may have together");
-    for (name, pool) in snapshot.pools.iter() {
-        let limits =
-            pool.spec.limits.as_ref().map(dovetail_core::lifecycle::claim::from_quantities).unwrap_or_default();
-        for (resource, _) in limits.iter() {
-            let own = [("resource_type", resource), ("nodepool", name.as_str())];
-            page.sample("karpenter_nodepools_limit", &own, amount(resource, &limits));
-        }
-    }
-    let usage = disruption::usage(snapshot);
-    page.gauge("karpenter_nodepools_usage", "What a pool's nodes have together");
-    for (name, usage) in &usage {
-        for (resource, _) in usage.resources.iter() {
-            let own = [("resource_type", resource), ("nodepool", name.as_str())];
-            page.sample("karpenter_nodepools_usage", &own, amount(resource, &usage.resources));
-        }
-    }
-    page.gauge("karpenter_nodepools_allowed_disruptions", "How many nodes of a pool its budgets let go at a time");
-    for (name, pool) in snapshot.pools.iter() {
-        let total = usage.get(name).map_or(0, |usage| usize::try_from(usage.resources.get(NODES)).unwrap_or(0));
-        for reason in RemovalReason::OF_BUDGETS {
-            let allowed = disruption::allowed(pool, reason, total, view.now.wall).after(0).min(total);
-            let own = [("nodepool", name.as_str()), ("reason", reason.label())];
-            page.sample("karpenter_nodepools_allowed_disruptions", &own, allowed as f64);
-        }
     }
 }
 

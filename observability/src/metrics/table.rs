@@ -72,7 +72,7 @@ use MetricKind::{Counter, Histogram, Seconds, Summary};
 metrics! {
     ClaimsCreated "karpenter_nodeclaims_created" Counter, ["reason", "nodepool", "min_values_relaxed"], "NodeClaims created, by reason and NodePool";
     ClaimsTerminated "karpenter_nodeclaims_terminated" Counter, ["nodepool", "capacity_type", "zone"], "NodeClaims that are gone";
-    ClaimsDisrupted "karpenter_nodeclaims_disrupted" Counter, ["reason", "nodepool", "capacity_type", "termination_mode"], "NodeClaims disrupted by Dovetail's own decision";
+    ClaimsDisrupted "karpenter_nodeclaims_disrupted" Counter, ["reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"], "NodeClaims disrupted by Dovetail's own decision";
     InstanceTermination "karpenter_nodeclaims_instance_termination_duration_seconds" Histogram(DOUBLES_TO_1024), ["nodepool"], "From the call that ends an instance until it was gone";
     ClaimTermination "karpenter_nodeclaims_termination_duration_seconds" Histogram(DOUBLES_TO_2048), ["nodepool"], "From a NodeClaim's deletion until it was gone";
     NodesCreated "karpenter_nodes_created" Counter, ["nodepool", "zone"], "Nodes that have registered";
@@ -80,11 +80,13 @@ metrics! {
     NodesDrained "karpenter_nodes_drained" Counter, ["nodepool"], "Nodes drained";
     NodeTermination "karpenter_nodes_termination_duration_seconds" Summary, ["nodepool"], "From a Node's deletion until it was gone";
     NodeLifetime "karpenter_nodes_lifetime_duration_seconds" Histogram(LIVES), ["nodepool"], "From a Node's creation until it was gone";
-    ClaimsUnhealthy "karpenter_nodeclaims_unhealthy_disrupted" Counter, ["condition", "nodepool", "capacity_type", "image_id"], "NodeClaims removed as their Node was unhealthy for too long";
+    ClaimsUnhealthy "karpenter_nodeclaims_unhealthy_disrupted" Counter, ["condition", "nodepool", "capacity_type", "image_id", "termination_mode"], "NodeClaims removed as their Node was unhealthy for too long";
     NodeReboots "dovetail_node_reboots" Counter, ["nodepool", "outcome"], "Reboots of nodes as repairs that have come to an end, by outcome";
+    RebootsDone "karpenter_nodes_reboots" Counter, ["result"], "Reboots of nodes that EC2 was asked for and that have come to an end";
     NodesUnused "dovetail_nodes_unused" Counter, ["nodepool", "reason"], "Nodes that got none of the pods for which they were launched, by reason";
     PodsStartup "karpenter_pods_startup_duration_seconds" Summary, [], "From a pod's creation until it was ready";
     PodsBound "karpenter_pods_bound_duration_seconds" Histogram(DURATIONS), [], "From a pod's creation until it was bound, of pods that waited for a node";
+    PodsDisruptionInitiated "karpenter_pods_disruption_initiated" Counter, ["reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"], "Pods that had to move off NodeClaims when these were disrupted, DaemonSets' and static pods excepted";
     EvictionRequests "karpenter_pods_eviction_requests" Counter, ["code"], "Calls to the Eviction API, by the answer's code";
     PodsDrained "karpenter_pods_drained" Counter, ["reason"], "Pods evicted or deleted from nodes that were removed";
     Scheduling "karpenter_scheduler_scheduling_duration_seconds" Histogram(DURATIONS), ["controller"], "How long a packing took to compute";

@@ -195,6 +195,7 @@ fn metadata<T: Resource<DynamicType = ()>>(old: &T) -> ObjectMeta {
         annotations::NODE_POOL_HASH_VERSION,
         annotations::NODE_CLASS_HASH,
         annotations::NODE_CLASS_HASH_VERSION,
+        annotations::COMPUTED_HASH,
     ] {
         kept.remove(gone);
     }

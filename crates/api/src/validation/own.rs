@@ -6,16 +6,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::Wrong;
 use crate::names::OWN_DOMAIN;
 use crate::names::annotations::{
-    ADOPTED, ADOPTED_AS, CONVERTED_FROM, DISRUPTION, ENDED_FIRST, MAX_COST_PER_HOUR, OBSERVED_ALLOCATABLE,
-    PACKING_POLICY, REPAIR_PACE, TTL_SECONDS_AFTER_EMPTY, UNUSED_LAUNCHES,
+    ADOPTED, ADOPTED_AS, COMPUTED_HASH, CONVERTED_FROM, DISRUPTION, ENDED_FIRST, MAX_COST_PER_HOUR,
+    OBSERVED_ALLOCATABLE, PACKING_POLICY, REPAIR_PACE, TTL_SECONDS_AFTER_EMPTY, UNUSED_LAUNCHES,
 };
 use crate::schema::is_near;
 use crate::v1::{EC2NodeClass, NodePool};
 
 /// Those of a NodePool.
-const OF_POOL: [&str; 10] = [
+const OF_POOL: [&str; 11] = [
     ADOPTED,
     ADOPTED_AS,
+    COMPUTED_HASH,
     CONVERTED_FROM,
     DISRUPTION,
     ENDED_FIRST,
@@ -26,7 +27,7 @@ const OF_POOL: [&str; 10] = [
     UNUSED_LAUNCHES,
 ];
 /// Those of an EC2NodeClass.
-const OF_CLASS: [&str; 2] = [CONVERTED_FROM, OBSERVED_ALLOCATABLE];
+const OF_CLASS: [&str; 3] = [COMPUTED_HASH, CONVERTED_FROM, OBSERVED_ALLOCATABLE];
 /// The values of [`PACKING_POLICY`].
 const POLICIES: [&str; 2] = ["cost", "fewest-nodes"];
 

@@ -16,7 +16,7 @@ use super::*;
 use crate::InstanceType;
 use crate::cluster_state::{ClusterState, Moment, NominationTarget};
 use crate::disruption::methods::ConsolidationSettings;
-use crate::lifecycle::hash::VERSION;
+use crate::lifecycle::hash::{OF_POOL, node_pool};
 use crate::pack::{Rule, solve};
 
 fn at(seconds: i64) -> Timestamp {
@@ -76,7 +76,10 @@ impl World {
             "status": {"conditions": [ready]},
         });
         change(&mut pool);
-        self.state.apply_pool(serde_json::from_value::<NodePool>(pool).unwrap());
+        let mut pool: NodePool = serde_json::from_value(pool).unwrap();
+        let hash = node_pool(&pool);
+        OF_POOL.settle(pool.metadata.annotations.get_or_insert_default(), &hash, false);
+        self.state.apply_pool(pool);
     }
 
     fn pending(&mut self, name: &str, change: impl FnOnce(&mut Value)) -> KubePod {
@@ -97,7 +100,7 @@ impl World {
     fn machine(&mut self, name: &str, change: impl FnOnce(&mut Value, &mut Value)) {
         let version = self.next();
         let condition = |type_: &str| json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": at(0)});
-        let annotations = json!({"karpenter.sh/nodepool-hash-version": VERSION, "karpenter.k8s.aws/ec2nodeclass-hash-version": VERSION,
+        let annotations = json!({"karpenter.sh/nodepool-hash-version": "v3", "karpenter.k8s.aws/ec2nodeclass-hash-version": "v6",
             "dovetail.dev/term": "3", "dovetail.dev/traceparent": "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"});
         let labels = json!({"karpenter.sh/nodepool": "default", "node.kubernetes.io/instance-type": "m5.large",
             "topology.kubernetes.io/zone": "a", "karpenter.sh/capacity-type": "on-demand", "karpenter.k8s.aws/ec2nodeclass": "default"});

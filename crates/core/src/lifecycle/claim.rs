@@ -40,9 +40,9 @@ pub struct ClaimPlan<'a> {
     pub term: u64,
     /// Trace context of the batch.
     pub traceparent: &'a str,
-    /// The pool's hash ([`hash::node_pool`]).
+    /// The pool's hash ([`hash::HashKeys::effective`]).
     pub pool_hash: &'a str,
-    /// The class's hash ([`hash::node_class`]), where the class is there.
+    /// The hash on the class, where the class is there and has one.
     pub class_hash: Option<&'a str>,
 }
 
@@ -136,12 +136,8 @@ fn claim_labels(pool: &NodePool, requirements: &[NodeSelectorRequirement]) -> BT
 
 fn claim_annotations(plan: &ClaimPlan<'_>) -> BTreeMap<String, String> {
     let mut all = plan.pool.spec.template.metadata.annotations.clone();
-    all.insert(keys::NODE_POOL_HASH.into(), plan.pool_hash.into());
-    all.insert(keys::NODE_POOL_HASH_VERSION.into(), hash::VERSION.into());
-    if let Some(class_hash) = plan.class_hash {
-        all.insert(keys::NODE_CLASS_HASH.into(), class_hash.into());
-        all.insert(keys::NODE_CLASS_HASH_VERSION.into(), hash::VERSION.into());
-    }
+    all.extend(hash::OF_POOL.stamp(plan.pool_hash));
+    all.extend(plan.class_hash.into_iter().flat_map(|hash| hash::OF_CLASS.stamp(hash)));
     all.insert(keys::TERM.into(), plan.term.to_string());
     all.insert(keys::TRACEPARENT.into(), plan.traceparent.into());
     all
@@ -237,16 +233,14 @@ pub fn lowered_min_values(claim: &NodeClaim) -> Option<String> {
         .then(|| if kept.is_empty() { "no minValues are left".to_owned() } else { kept.join(", ") })
 }
 
-/// Annotations of a claim about the spec of its class, and the instance profile, that its instance is launched with.
+/// Annotations of a claim about the spec of its class, and the instance profile, that its instance is launched with. `authority` is
+/// the cluster's certificate authority ([`hash::node_class`]).
 #[must_use]
-pub fn class_stamps(class: &EC2NodeClass) -> BTreeMap<String, String> {
+pub fn class_stamps(class: &EC2NodeClass, authority: &str) -> BTreeMap<String, String> {
     let profile = class.status.as_ref().map(|status| status.instance_profile.clone()).filter(|name| !name.is_empty());
     let profile = profile.map(|name| (keys::INSTANCE_PROFILE_NAME.to_owned(), name));
-    let of_spec = [
-        (keys::NODE_CLASS_HASH.to_owned(), hash::node_class(&class.spec)),
-        (keys::NODE_CLASS_HASH_VERSION.to_owned(), hash::VERSION.to_owned()),
-    ];
-    of_spec.into_iter().chain(profile).collect()
+    let hash = hash::OF_CLASS.effective(&class.metadata, hash::node_class(&class.spec, authority));
+    hash::OF_CLASS.stamp(&hash).into_iter().chain(profile).collect()
 }
 
 #[cfg(test)]

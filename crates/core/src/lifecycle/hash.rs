@@ -1,22 +1,23 @@
-//! The hash by which a claim is known to be of its pool's current template, and of its class. Karpenter hashes Go structs,
-//! which no other language can repeat: ours has a version of its own, so that taking over from Karpenter marks nothing as
-//! drifted. The hashed fields are in [`super::canonical`].
+//! The hash by which a claim is known to be of its pool's current template, and of its class: Karpenter's own, so that a drift
+//! that is outstanding when the two programs are swapped is remembered by either.
+//!
+//! [`structs`] has the fields that count, [`go`] how they are hashed, [`written`] what is written on pools and classes.
+
+mod go;
+mod structs;
+#[cfg(test)]
+mod tests;
+mod written;
 
 use dovetail_api::hash::{OFFSET, fnv_from};
-use dovetail_api::v1::{EC2NodeClassSpec, NodePool};
-use serde_json::Value;
-#[cfg(test)]
-use serde_json::json;
+use dovetail_api::v1::{EC2NodeClassSpec, Kubelet, NodePool};
+use serde_json::{Value, json};
 
-use super::canonical;
+pub use written::{HashKeys, OF_CLASS, OF_POOL};
 
-/// Value of `karpenter.sh/nodepool-hash-version` and of the class's for hashes made here. It is raised whenever the same object
-/// would get another hash than before: claims of another version are stamped anew, and do not drift by it.
-pub const VERSION: &str = "dovetail-v2";
-
-/// True if a hash of this version was made here, by this release or by another one of ours.
+/// True for a version of the hashes that Dovetail had of its own, up to 0.1.0. They are stamped anew, and nothing drifts by it.
 #[must_use]
-pub fn is_own(version: &str) -> bool {
+pub fn was_own(version: &str) -> bool {
     version.starts_with("dovetail-")
 }
 
@@ -24,17 +25,36 @@ pub fn is_own(version: &str) -> bool {
 /// spec 5.6). A decimal number.
 #[must_use]
 pub fn node_pool(pool: &NodePool) -> String {
-    json_hash(&canonical::template(&pool.spec.template))
+    structs::NODE_CLAIM_TEMPLATE.hash(&json!(pool.spec.template)).to_string()
 }
 
 /// Hash of the fields of a class that shape its instances, without the selectors, which drift by the objects that they
-/// resolve to (aws spec 6). A decimal number.
+/// resolve to (aws spec 6). `authority` is the cluster's certificate authority in base64, which user data has. A decimal number.
 #[must_use]
-pub fn node_class(spec: &EC2NodeClassSpec) -> String {
-    json_hash(&canonical::class(spec))
+pub fn node_class(spec: &EC2NodeClassSpec, authority: &str) -> String {
+    let of_spec = structs::EC2_NODE_CLASS_SPEC.hash(&json!(spec));
+    go::joined([of_spec, go::text(family(spec)), go::text(authority), go::text(&kubelet(spec))]).to_string()
 }
 
-/// Hash of a JSON value: the order of its object's keys does not matter.
+/// Image families, as aliases have them in lower case.
+const FAMILIES: [&str; 6] = ["AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022", "Windows2025"];
+
+/// The effective AMI family: `amiFamily`, or else the family of the alias (aws spec 1.1).
+fn family(spec: &EC2NodeClassSpec) -> &str {
+    let of_alias = || {
+        let alias = spec.ami_selector_terms.iter().find_map(|term| term.alias.as_deref())?;
+        let name = alias.split('@').next()?;
+        FAMILIES.into_iter().find(|family| family.eq_ignore_ascii_case(name))
+    };
+    spec.ami_family.as_deref().or_else(of_alias).unwrap_or("Custom")
+}
+
+fn kubelet(spec: &EC2NodeClassSpec) -> String {
+    let given = spec.kubelet.as_ref().filter(|Kubelet(fields)| !fields.is_empty());
+    go::json(&given.map_or(Value::Null, |kubelet| json!(kubelet)))
+}
+
+/// Hash of a JSON value, our own: the order of its object's keys does not matter.
 #[must_use]
 pub fn json_hash(value: &Value) -> String {
     let mut hash = OFFSET;
@@ -64,18 +84,5 @@ fn write(value: &Value, out: &mut impl FnMut(&[u8])) {
             out(leaf.to_string().as_bytes());
             out(b"\0");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_order_of_keys_does_not_matter_and_the_values_do() {
-        let one: Value = json!({"a": 1, "b": [1, 2]});
-        assert_eq!(json_hash(&one), json_hash(&json!({"b": [1, 2], "a": 1})));
-        assert_ne!(json_hash(&one), json_hash(&json!({"a": 1, "b": [2, 1]})));
-        assert_ne!(json_hash(&json!(["ab", "c"])), json_hash(&json!(["a", "bc"])));
     }
 }

@@ -8,7 +8,6 @@
 //!
 //! Each stage is pure: a claim, the Nodes with its provider id and the time give the objects to write, or the event to wait for.
 
-mod canonical;
 pub mod claim;
 pub mod creations;
 pub mod deadline;

@@ -24,12 +24,13 @@ pub struct KarpenterOwnership {
     pub node_class: String,
 }
 
-/// Hashes of Karpenter's own, which nobody else can compute, and their versions.
+/// Hashes and their versions. The versions are of an older Karpenter, as nobody has hashed the pool and the class of these nodes:
+/// what leads next stamps them anew.
 const STAMPS: [(&str, &str); 5] = [
     ("karpenter.sh/nodepool-hash", "7061396432467889021"),
-    ("karpenter.sh/nodepool-hash-version", "v3"),
+    ("karpenter.sh/nodepool-hash-version", "v2"),
     ("karpenter.k8s.aws/ec2nodeclass-hash", "4950366118253097694"),
-    ("karpenter.k8s.aws/ec2nodeclass-hash-version", "v6"),
+    ("karpenter.k8s.aws/ec2nodeclass-hash-version", "v5"),
     ("karpenter.k8s.aws/tagged", "true"),
 ];
 

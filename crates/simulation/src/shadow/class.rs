@@ -8,7 +8,7 @@ use dovetail_api::v1::{AmiSelectorTerm, EC2NodeClass, SecurityGroupSelectorTerm,
 use dovetail_cloud::family::AmiFamily;
 use dovetail_core::lifecycle::hash;
 use dovetail_sandbox::region::Region;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::kinds::text;
 
@@ -79,11 +79,12 @@ fn family(class: &EC2NodeClass) -> AmiFamily {
 /// earlier class stays, and the node is drifted in the copy as it is in the cluster.
 pub fn take_hash_off(claim: &mut Value, class: Option<&Value>) {
     let own = &claim["metadata"]["annotations"];
-    let (value, version) =
-        (own[annotations::NODE_CLASS_HASH].clone(), own[annotations::NODE_CLASS_HASH_VERSION].clone());
-    let read = class.and_then(|class| serde_json::from_value::<EC2NodeClass>(class.clone()).ok());
-    let current = read.map(|class| hash::node_class(&class.spec));
-    let earlier = version == json!(hash::VERSION) && current.is_some_and(|current| value != json!(current));
+    let hash = |own: &Value| {
+        let own = serde_json::from_value::<BTreeMap<String, String>>(own.clone()).ok()?;
+        hash::OF_CLASS.found(&own).cloned()
+    };
+    let current = class.and_then(|class| hash(&class["metadata"]["annotations"]));
+    let earlier = current.zip(hash(own)).is_some_and(|(current, own)| current != own);
     if !earlier && let Some(own) = claim["metadata"]["annotations"].as_object_mut() {
         own.remove(annotations::NODE_CLASS_HASH);
         own.remove(annotations::NODE_CLASS_HASH_VERSION);
@@ -100,6 +101,7 @@ mod tests {
     use dovetail_sandbox::faults::FaultsInForce;
     use dovetail_sandbox::log::EventLog;
     use dovetail_sandbox::region::RegionConfig;
+    use serde_json::json;
 
     use super::*;
 

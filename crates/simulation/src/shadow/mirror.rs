@@ -35,11 +35,12 @@ const NOT_COPIED: [&str; 15] = [
 ];
 
 /// Written by a provisioner on NodePools and classes.
-const HASHES: [&str; 4] = [
+const HASHES: [&str; 5] = [
     annotations::NODE_POOL_HASH,
     annotations::NODE_POOL_HASH_VERSION,
     annotations::NODE_CLASS_HASH,
     annotations::NODE_CLASS_HASH_VERSION,
+    annotations::COMPUTED_HASH,
 ];
 
 /// Copies the cluster's objects, and remembers their originals.

@@ -85,7 +85,7 @@ pub fn delete_claim(bench: &Alone, number: u64) {
 fn order(bench: &Alone, number: u64, reason: RemovalReason) -> Remove {
     let claim = bench.claim_now(&format!("default-{number}"));
     let claims = vec![ClaimRef { name: format!("default-{number}"), uid: claim.metadata.uid.clone().unwrap() }];
-    Remove { term: TERM, claims, reason, grace: None, trace: trace(1) }
+    Remove { term: TERM, claims, reason, grace: None, disrupted: Default::default(), trace: trace(1) }
 }
 
 async fn state(bench: &Alone, actor: &Addr<Terminator>) -> TerminatorState {
@@ -188,7 +188,14 @@ fn an_order_of_an_older_term_or_for_another_uid_does_nothing() {
 fn a_hundred_claims_in_one_order_all_go() {
     alone(|bench| async move {
         let actor = start(&bench);
-        let mut all = Remove { term: TERM, claims: vec![], reason: RemovalReason::Empty, grace: None, trace: trace(1) };
+        let mut all = Remove {
+            term: TERM,
+            claims: vec![],
+            reason: RemovalReason::Empty,
+            grace: None,
+            disrupted: Default::default(),
+            trace: trace(1),
+        };
         for number in 1..=100 {
             working(&bench, &actor, number);
             all.claims.extend(order(&bench, number, RemovalReason::Empty).claims);

@@ -20,7 +20,7 @@ fn remove(bench: &Alone, actor: &Addr<Terminator>, reason: RemovalReason) {
 fn remove_within(bench: &Alone, actor: &Addr<Terminator>, reason: RemovalReason, grace: Option<SignedDuration>) {
     let uid = bench.claim_now("default-1").metadata.uid.clone().unwrap();
     let claims = vec![ClaimRef { name: "default-1".into(), uid }];
-    actor.do_send(Remove { term: TERM, claims, reason, grace, trace: trace(1) });
+    actor.do_send(Remove { term: TERM, claims, reason, grace, disrupted: Default::default(), trace: trace(1) });
 }
 
 /// The reasons in the lines of a kind.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use dovetail_api::names::conditions::{CAPACITY_RESERVATIONS_READY, OPEN_RESERVATIONS_UNKNOWN, READY, TRUE};
-use dovetail_api::names::{annotations, instance_id, labels};
+use dovetail_api::names::{instance_id, labels};
 use dovetail_api::v1::{EC2NodeClass, EC2NodeClassStatus, NodeClaim, condition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -89,8 +89,7 @@ impl Subject<'_> {
     }
 
     fn node_pool(&self) -> Check {
-        let (hash, version) = (annotations::NODE_POOL_HASH, annotations::NODE_POOL_HASH_VERSION);
-        match same_hash(self.claim, hash, version, &self.pool.hash) {
+        match same_hash(self.claim, hash::OF_POOL, self.pool.hash.as_deref()) {
             Some(same) => {
                 Check::from_agreement(same, || format!("the template of nodepool {} has changed", self.facts.pool))
             }
@@ -99,9 +98,8 @@ impl Subject<'_> {
     }
 
     fn node_class(&self) -> Check {
-        let (hash, version) = (annotations::NODE_CLASS_HASH, annotations::NODE_CLASS_HASH_VERSION);
-        let Some((_, known)) = self.class else { return Check::Unknown };
-        match same_hash(self.claim, hash, version, &known.hash) {
+        let known = self.class.and_then(|(_, known)| known.hash.as_deref());
+        match same_hash(self.claim, hash::OF_CLASS, known) {
             Some(same) => Check::from_agreement(same, || {
                 format!("the spec of ec2nodeclass {} has changed", self.claim.spec.node_class_ref.name)
             }),
@@ -187,11 +185,11 @@ pub(super) fn is_looked_up(one: &Condition) -> bool {
     one.status == TRUE && one.reason != OPEN_RESERVATIONS_UNKNOWN
 }
 
-/// True if a claim carries that hash, by the annotations of hash and version; `None` where it carries none of this version.
-fn same_hash(claim: &NodeClaim, hash: &str, version: &str, wanted: &str) -> Option<bool> {
-    let own = claim.metadata.annotations.as_ref()?;
-    let written = own.get(hash).filter(|_| own.get(version).is_some_and(|version| version == hash::VERSION))?;
-    Some(written == wanted)
+/// True if a claim carries the hash of its pool or class; `None` where it carries none of this version, and where the leader has
+/// not written theirs yet.
+fn same_hash(claim: &NodeClaim, keys: hash::HashKeys, wanted: Option<&str>) -> Option<bool> {
+    let own = keys.found(claim.metadata.annotations.as_ref()?)?;
+    Some(own == wanted?)
 }
 
 fn listed<'a>(ids: impl IntoIterator<Item = &'a String>) -> String {

@@ -35,7 +35,8 @@ pub(super) struct OfPool {
     version: Option<String>,
     /// Number of this version among those that nodes are compared with, over all pools and classes.
     seen: u64,
-    pub hash: String,
+    /// The hash on the pool, where it is that of its template.
+    pub hash: Option<String>,
     /// The pool's requirements; `None` where they are invalid.
     pub requirements: Option<Requirements>,
     /// True if nodes can be launched for it as it stands.
@@ -48,7 +49,8 @@ pub(super) struct OfClass {
     version: Option<String>,
     /// Number of this version, counted as for pools.
     seen: u64,
-    pub hash: String,
+    /// The hash on the class, where Dovetail has written or confirmed it.
+    pub hash: Option<String>,
     sees: Sees,
 }
 
@@ -214,7 +216,7 @@ impl DriftKnowledge {
         let (missed, lacked, images) = (&mut self.missed, &mut self.lacked, &mut self.images);
         let drift = subject.drift(&mut OffersAtLook { offers, now, missed, lacked, images });
         out.marks.extend(DriftMark::from_drift(&entry.claim, &machine.node.name, &machine.claim.pool, &drift));
-        let hashes = (Some(pool.hash.as_str()), of_class.map(|class| class.hash.as_str()));
+        let hashes = (pool.hash.as_deref(), of_class.and_then(|class| class.hash.as_deref()));
         if let Some(stamp) = HashStamp::from_claim(&entry.claim, hashes.0, hashes.1)
             && out.stamps.len() < MOST_STAMPS
             && may_stamp(&mut self.stamped, uid, now)
@@ -256,7 +258,8 @@ fn of_pool(pool: &NodePool, version: Option<String>) -> OfPool {
     let valid = validity::node_pool(pool).is_empty() && pool.metadata.deletion_timestamp.is_none();
     // An invalid pool gets no nodes: none of those that it has is replaced for its requirements.
     let requirements = Requirements::from_written(&written).ok().filter(|_| valid);
-    OfPool { version, seen: 0, hash: hash::node_pool(pool), requirements, valid }
+    let hash = hash::OF_POOL.settled(&pool.metadata, &hash::node_pool(pool)).map(ToOwned::to_owned);
+    OfPool { version, seen: 0, hash, requirements, valid }
 }
 
 impl OfPool {
@@ -276,7 +279,9 @@ fn of_class(class: &EC2NodeClass, version: Option<String>, readable: bool) -> Of
         reservations: (found, class.spec.capacity_reservation_selector_terms.is_empty()),
         images: class.spec.ami_selector_terms.clone(),
     };
-    OfClass { version, seen: 0, hash: hash::node_class(&class.spec), sees }
+    // What it would be now is not asked: a class whose spec has changed since is not settled.
+    let hash = class.metadata.annotations.as_ref().and_then(|own| hash::OF_CLASS.known(own));
+    OfClass { version, seen: 0, hash: hash.map(ToOwned::to_owned), sees }
 }
 
 fn counted(count: &mut u64) -> u64 {

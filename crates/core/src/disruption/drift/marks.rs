@@ -1,8 +1,5 @@
 //! Marks of drift on claims: the condition Drifted, and hashes of this version.
 
-use dovetail_api::names::annotations::{
-    NODE_CLASS_HASH, NODE_CLASS_HASH_VERSION, NODE_POOL_HASH, NODE_POOL_HASH_VERSION,
-};
 use dovetail_api::names::conditions::{DRIFTED, TRUE};
 use dovetail_api::v1::{NewCondition, NodeClaim, condition, is_true, set_condition};
 use jiff::Timestamp;
@@ -10,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Drift, DriftReason};
 use crate::disruption::claim_status::with_status;
-use crate::lifecycle::hash::VERSION;
+use crate::lifecycle::hash::{HashKeys, OF_CLASS, OF_POOL};
 
 /// The condition Drifted that a claim should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +77,7 @@ fn says(one: &Condition, reason: DriftReason, what: &str) -> bool {
     one.reason == reason.name() && one.message == what
 }
 
-/// Hashes to be written on a claim that carries those of another version, Karpenter's or an earlier one of ours. One that drifts
+/// Hashes to be written on a claim that carries those of another version, of an older Karpenter or of Dovetail up to 0.1.0. One that drifts
 /// already keeps its hash, and only the version is written: it goes on drifting (core spec 5.6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HashStamp {
@@ -98,13 +95,13 @@ impl HashStamp {
     /// The stamp to be written on a claim, if any, given the hashes of the pool and the class that are there and can be read.
     pub(super) fn from_claim(claim: &NodeClaim, pool: Option<&str>, class: Option<&str>) -> Option<Self> {
         let own = claim.metadata.annotations.as_ref();
-        let old = |key: &str| own.and_then(|own| own.get(key)).is_none_or(|version| version != VERSION);
+        let old = |keys: HashKeys| own.is_none_or(|own| !keys.is_current(own));
         let (name, uid) = named(claim)?;
         let stamp = Self {
             claim: name,
             uid,
-            pool: pool.filter(|_| old(NODE_POOL_HASH_VERSION)).map(ToOwned::to_owned),
-            class: class.filter(|_| old(NODE_CLASS_HASH_VERSION)).map(ToOwned::to_owned),
+            pool: pool.filter(|_| old(OF_POOL)).map(ToOwned::to_owned),
+            class: class.filter(|_| old(OF_CLASS)).map(ToOwned::to_owned),
         };
         (stamp.pool.is_some() || stamp.class.is_some()).then_some(stamp)
     }
@@ -117,18 +114,10 @@ impl HashStamp {
         let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let drifted = is_true(conditions, DRIFTED);
         let own = claim.metadata.annotations.get_or_insert_default();
-        let hashes = [
-            (&self.pool, NODE_POOL_HASH, NODE_POOL_HASH_VERSION),
-            (&self.class, NODE_CLASS_HASH, NODE_CLASS_HASH_VERSION),
-        ];
-        for (hash, key, version) in hashes {
-            let Some(hash) = hash.as_ref().filter(|_| own.get(version).is_none_or(|version| version != VERSION)) else {
-                continue;
-            };
-            own.insert(version.to_owned(), VERSION.to_owned());
-            if !drifted || !own.contains_key(key) {
-                own.insert(key.to_owned(), hash.clone());
-            }
+        for (hash, keys) in [(&self.pool, OF_POOL), (&self.class, OF_CLASS)] {
+            let Some(hash) = hash.as_ref().filter(|_| !keys.is_current(own)) else { continue };
+            let kept = own.get(keys.hash).filter(|_| drifted).unwrap_or(hash).clone();
+            own.extend(keys.stamp(&kept));
         }
     }
 }

@@ -31,13 +31,18 @@ impl Drifting {
         });
         let mut all = Self { world: World::new(disruption), class, networks: BTreeMap::new() };
         all.world.memory.set_gates(Gates { reserved_capacity: true, ..Gates::default() });
+        all.change_pool(|_| ());
         all.apply_class();
         all
     }
 
     fn apply_class(&mut self) {
         self.class["metadata"]["resourceVersion"] = json!(self.world.next().to_string());
-        self.world.state.apply_class(serde_json::from_value::<EC2NodeClass>(self.class.clone()).unwrap());
+        let mut class: EC2NodeClass = serde_json::from_value(self.class.clone()).unwrap();
+        let hash = hash::node_class(&class.spec, "");
+        hash::OF_CLASS.settle(class.metadata.annotations.get_or_insert_default(), &hash, false);
+        self.class = json!(class);
+        self.world.state.apply_class(class);
     }
 
     /// The class changes, and is resolved again.
@@ -53,15 +58,17 @@ impl Drifting {
         let mut pool = self.world.pool.clone();
         change(&mut pool);
         pool["metadata"]["resourceVersion"] = json!(self.world.next().to_string());
-        self.world.apply_pool(pool);
+        let mut pool: NodePool = serde_json::from_value(pool).unwrap();
+        let hash = hash::node_pool(&pool);
+        hash::OF_POOL.settle(pool.metadata.annotations.get_or_insert_default(), &hash, false);
+        self.world.apply_pool(json!(pool));
     }
 
     pub(super) fn hashes(&self) -> Value {
         let pool: NodePool = serde_json::from_value(self.world.pool.clone()).unwrap();
         let class: EC2NodeClass = serde_json::from_value(self.class.clone()).unwrap();
-        json!({"karpenter.sh/nodepool-hash": hash::node_pool(&pool), "karpenter.sh/nodepool-hash-version": hash::VERSION,
-            "karpenter.k8s.aws/ec2nodeclass-hash": hash::node_class(&class.spec),
-            "karpenter.k8s.aws/ec2nodeclass-hash-version": hash::VERSION})
+        let of_pool = hash::OF_POOL.stamp(&hash::node_pool(&pool));
+        json!(BTreeMap::from_iter(of_pool.into_iter().chain(hash::OF_CLASS.stamp(&hash::node_class(&class.spec, "")))))
     }
 
     /// A node that was launched as pool and class are now.
@@ -371,7 +378,7 @@ fn type_not_offered_for_half_an_hour_is_drift_on_an_old_node() {
 #[test]
 fn claims_of_other_hash_version_are_stamped_once_without_drift() {
     let mut all = one_node();
-    for (name, version) in [("old", json!("dovetail-v1")), ("karpenter", json!("v3")), ("none", Value::Null)] {
+    for (name, version) in [("old", json!("dovetail-v2")), ("karpenter", json!("v2")), ("none", Value::Null)] {
         all.node(name, |claim| {
             let own = claim["metadata"]["annotations"].as_object_mut().unwrap();
             for key in ["karpenter.sh/nodepool-hash", "karpenter.k8s.aws/ec2nodeclass-hash"] {
@@ -387,7 +394,7 @@ fn claims_of_other_hash_version_are_stamped_once_without_drift() {
         assert_eq!((drift.stamps, drift.marks), (vec![], vec![]));
     }
     let own = all.world.claim("karpenter").metadata.annotations.unwrap();
-    assert_eq!(own["karpenter.sh/nodepool-hash-version"], hash::VERSION);
+    assert_eq!(own["karpenter.sh/nodepool-hash-version"], "v3");
     assert_eq!(all.hashes()["karpenter.sh/nodepool-hash"], own["karpenter.sh/nodepool-hash"]);
     all.change_pool(|pool| pool["spec"]["template"]["metadata"] = json!({"labels": {"release": "two"}}));
     all.look(150.0);
@@ -399,7 +406,7 @@ fn drifted_claim_keeps_its_hash_and_goes_on_drifting() {
     let mut all = one_node();
     all.node("n", |claim| {
         let own = &mut claim["metadata"]["annotations"];
-        (own["karpenter.sh/nodepool-hash"], own["karpenter.sh/nodepool-hash-version"]) = (json!("123"), json!("v3"));
+        (own["karpenter.sh/nodepool-hash"], own["karpenter.sh/nodepool-hash-version"]) = (json!("123"), json!("dovetail-v2"));
         let drifted = json!({"type": "Drifted", "status": "True", "reason": "NodePoolDrifted", "message": "", "lastTransitionTime": at(0.0)});
         claim["status"]["conditions"].as_array_mut().unwrap().push(drifted);
     });
@@ -408,9 +415,34 @@ fn drifted_claim_keeps_its_hash_and_goes_on_drifting() {
     let own = all.world.claim("n").metadata.annotations.unwrap();
     assert_eq!(
         (own["karpenter.sh/nodepool-hash"].as_str(), own["karpenter.sh/nodepool-hash-version"].as_str()),
-        ("123", hash::VERSION)
+        ("123", "v3")
     );
     assert_eq!(all.reason("n").as_deref(), Some("NodePoolDrifted"));
+}
+
+#[test]
+fn drift_karpenter_left_is_found_once_the_leader_has_the_hash() {
+    let mut all = one_node();
+    all.node("k", |_| ());
+    all.node("n", |claim| claim["metadata"]["annotations"]["karpenter.sh/nodepool-hash"] = json!("123"));
+    all.node("m", |claim| claim["metadata"]["annotations"]["karpenter.k8s.aws/ec2nodeclass-hash"] = json!("123"));
+    // The pool and the class carry Karpenter's hashes, and Dovetail has written nothing yet.
+    let (pool, class) = (all.world.pool.clone(), all.class.clone());
+    let mut unknown = |mut object: Value| {
+        object["metadata"]["annotations"].as_object_mut().unwrap().remove("dovetail.dev/computed-hash");
+        object["metadata"]["resourceVersion"] = json!(all.world.next().to_string());
+        object
+    };
+    let (pool, class) = (unknown(pool), unknown(class));
+    all.world.apply_pool(pool);
+    all.world.state.apply_class(serde_json::from_value::<EC2NodeClass>(class).unwrap());
+    all.look(2.0);
+    assert_eq!((all.reason("n"), all.reason("m")), (None, None));
+    all.change_pool(|_| ());
+    all.change_class(|_| ());
+    all.look(3.0);
+    let reasons = [all.reason("n"), all.reason("m"), all.reason("k")];
+    assert_eq!(reasons.map(|one| one.unwrap_or_default()), ["NodePoolDrifted", "NodeClassDrift", ""]);
 }
 
 #[test]

@@ -29,7 +29,6 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cluster_state::{ClusterState, Moment, NominationTarget, WatchedKind};
-use crate::lifecycle::hash::VERSION;
 
 /// A cluster, its disruption's memory, and the time in seconds.
 struct World {
@@ -95,7 +94,8 @@ impl World {
         let version = self.next().to_string();
         let condition = |type_: &str| json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": at(0.0)});
         // Stamped, so that looks at other things have nothing to write for drift.
-        let stamped = json!({"karpenter.sh/nodepool-hash-version": VERSION, "karpenter.k8s.aws/ec2nodeclass-hash-version": VERSION});
+        let stamped =
+            json!({"karpenter.sh/nodepool-hash-version": "v3", "karpenter.k8s.aws/ec2nodeclass-hash-version": "v6"});
         let mut claim = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
             "metadata": {"name": format!("claim-{name}"), "annotations": stamped, "uid": format!("uid-claim-{name}"), "resourceVersion": version,
