@@ -7,7 +7,8 @@ Beside the bill stands what a low one could be bought with: the largest zone's a
 pods that one pool's interruption would take at once, waiting, and evictions by cause. Each `--run` plays every seed with other
 settings: `NAME=VALUE` is a setting, `+NAME` a feature gate, `@PATH` a binary (`DOVETAIL`, or target/release/dovetail). Without one
 it is `shipped`. Runs after the first are compared with it seed by seed. `--read` takes the runs that `--json` has written, so that
-a comparison can be made in pieces. One simulation at a time; a seed is one day.
+a comparison can be made in pieces. `--until` cuts each day off after so many minutes. One simulation at a time; a seed is one
+day.
 """
 
 import argparse
@@ -213,11 +214,11 @@ def heard(ledger, running, reads):
     running.wait()
 
 
-def played(seed, what):
-    """One run; its figures."""
+def played(seed, what, until=market.DAY):
+    """One run of so many minutes; its figures."""
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="dovetail-bill-") as folder:
-        scenario = market.make_day(seed, folder, what["settings"], what["gates"])
+        scenario = market.make_day(seed, folder, what["settings"], what["gates"], until=until)
         drawn, shapes = market.pools(seed), market.shapes(folder)
         offers, depths = market.offers(drawn), {key: depth for key, (_, depth, _) in drawn.items()}
         ledger, report = Ledger(offers, shapes, depths), pathlib.Path(folder) / "report.json"
@@ -364,6 +365,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("seeds", nargs="*", type=int, default=SEEDS)
     parser.add_argument("--run", action="append", default=[])
+    parser.add_argument("--until", type=int, default=market.DAY)
     parser.add_argument("--json")
     parser.add_argument("--read", action="append", default=[])
     args = parser.parse_args()
@@ -374,7 +376,7 @@ def main():
     wanted = args.run if args.run or args.read else ["shipped"]
     for seed, what in itertools.product(args.seeds, [run_of(text) for text in wanted]):
         if not any((run["seed"], run["label"]) == (seed, what["label"]) for run in runs):
-            runs.append(played(seed, what))
+            runs.append(played(seed, what, args.until))
             row(runs[-1])
             # So that what was played is there if the rest is not.
             write(args.json, runs, {})

@@ -130,8 +130,8 @@ def workloads(rng, write):
     return [write("first.yaml", first + [one.budget() for one in webs + sets])], steps
 
 
-def make_day(seed, folder, settings=None, gates=None, disruption="{consolidateAfter: 0s}"):
-    """Writes the files; answers the scenario's path."""
+def make_day(seed, folder, settings=None, gates=None, disruption="{consolidateAfter: 0s}", until=DAY):
+    """Writes the files; answers the scenario's path. The day ends after `until` minutes: the same day, cut off."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
 
@@ -144,7 +144,7 @@ def make_day(seed, folder, settings=None, gates=None, disruption="{consolidateAf
     first, steps = workloads(random.Random(seed), write)
     for key, (_, _, taken) in drawn.items():
         steps += [(minute, f"interrupt: {{pool: {key}, for: {lasts}m}}") for minute, lasts in taken]
-    steps.sort(key=lambda step: step[0])
+    steps = sorted((step for step in steps if step[0] < until), key=lambda step: step[0])
     said = {key: {"times": times, "depth": depth} for key, (times, depth, _) in drawn.items()}
     scenario = "\n".join(
         [
@@ -158,7 +158,7 @@ def make_day(seed, folder, settings=None, gates=None, disruption="{consolidateAf
             f"faults: {json.dumps({'ec2': {'spotPools': said}})}",
             "steps:",
             *(f"  - {{at: {minute}m, {what}}}" for minute, what in steps),
-            f"until: {DAY}m",
+            f"until: {until}m",
             "",
         ]
     )

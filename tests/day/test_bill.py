@@ -133,6 +133,15 @@ class DayTest(unittest.TestCase):
             self.assertEqual(texts[0], texts[1])
             self.assertEqual([line for line in one if line not in other], ["settings: {}"])
 
+    def test_a_day_that_is_cut_off_is_the_beginning_of_the_whole(self):
+        with tempfile.TemporaryDirectory() as folder:
+            whole, cut = (market.make_day(5, pathlib.Path(folder) / str(until), until=until) for until in (market.DAY, 300))
+            steps = [[line for line in path.read_text().splitlines() if line.startswith("  - {at: ")] for path in (whole, cut)]
+            early = [line for line in steps[0] if int(line.split()[2].removesuffix("m,")) < 300]
+            self.assertEqual(steps[1], early)
+            self.assertLess(len(early), len(steps[0]))
+            self.assertEqual(cut.read_text().splitlines()[-1], "until: 300m")
+
     def test_pools_that_the_model_has_interrupted_more_are_taken_more(self):
         taken = {"m7g": 0, "m6a": 0}
         for seed in range(8):
