@@ -21,6 +21,7 @@ mod cases_simulate;
 mod commitments;
 #[path = "ends/consolidation.rs"]
 mod consolidation;
+mod deletion_costs;
 #[path = "ends/disruption.rs"]
 mod disruption;
 #[path = "ends/drift.rs"]
