@@ -48,6 +48,7 @@ mod repair;
 mod reserved;
 mod shadow;
 mod simulate;
+mod sizes;
 mod sold_out;
 #[path = "ends/static_pools.rs"]
 mod static_pools;
