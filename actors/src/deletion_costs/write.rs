@@ -48,7 +48,7 @@ impl DeletionCosts {
             if self.writing.contains(&write.uid) || self.refused.holds(&write.uid, now) {
                 continue;
             }
-            if !self.pace.take(now) {
+            if !self.pace.take_write(now) {
                 self.queue.push_front(write);
                 return;
             }

@@ -19,7 +19,7 @@ impl WritePace {
     pub const MOST_A_MINUTE: usize = 600;
 
     /// Takes one write off; false if there is none left.
-    pub fn take(&mut self, now: Duration) -> bool {
+    pub fn take_write(&mut self, now: Duration) -> bool {
         let full_at = self.full_at.max(now) + INTERVAL;
         let is_left = full_at <= now + INTERVAL * MOST_AT_ONCE;
         if is_left {
@@ -38,9 +38,9 @@ mod tests {
     #[test]
     fn burst_is_bounded_and_refilled_within_a_minute() {
         let (mut pace, hour) = (WritePace::default(), Duration::from_secs(3600));
-        assert_eq!((0..1000).filter(|_| pace.take(hour)).count(), 300);
-        assert_eq!((0..1000).filter(|_| pace.take(hour + Duration::from_secs(1))).count(), 5);
-        assert_eq!((0..1000).filter(|_| pace.take(hour + Duration::from_secs(120))).count(), 300);
+        assert_eq!((0..1000).filter(|_| pace.take_write(hour)).count(), 300);
+        assert_eq!((0..1000).filter(|_| pace.take_write(hour + Duration::from_secs(1))).count(), 5);
+        assert_eq!((0..1000).filter(|_| pace.take_write(hour + Duration::from_secs(120))).count(), 300);
     }
 
     proptest! {
@@ -49,7 +49,7 @@ mod tests {
             let (mut pace, mut now, mut written) = (WritePace::default(), 0, Vec::new());
             for pause in pauses {
                 now += pause;
-                if pace.take(Duration::from_millis(now)) {
+                if pace.take_write(Duration::from_millis(now)) {
                     written.push(now);
                 }
             }

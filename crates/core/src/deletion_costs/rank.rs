@@ -38,8 +38,8 @@ pub(super) fn rank_nodes<'m, 'a>(
     let (mut leaving, mut drifted, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for machine in machines {
         let pool = machine.claim.pool.as_str();
-        totals.entry(pool).or_default().count(machine, is_leaving(machine));
-        if is_leaving(machine) {
+        totals.entry(pool).or_default().count(machine, is_deleting(machine));
+        if is_deleting(machine) {
             leaving.push(machine);
             continue;
         }
@@ -67,7 +67,7 @@ pub(super) fn rank_nodes<'m, 'a>(
 }
 
 /// True if a node is on its way out, or its successor is.
-fn is_leaving(machine: &NodeAndClaim<'_>) -> bool {
+fn is_deleting(machine: &NodeAndClaim<'_>) -> bool {
     machine.deleting || machine.node.taints.iter().any(|taint| taints::is_of_disruption(&taint.key))
 }
 

@@ -31,7 +31,8 @@ pub(crate) fn counted_on_node(pod: &Value) -> Option<Value> {
                 requests.clear();
             }
             for (name, amount) in allocated.iter().chain(running.into_iter().flatten()) {
-                let is_less = requests.get(name).is_none_or(|known| read(name, known) < read(name, amount));
+                let is_less =
+                    requests.get(name).is_none_or(|known| read_amount(name, known) < read_amount(name, amount));
                 if is_less {
                     requests.insert(name.clone(), amount.clone());
                 }
@@ -46,7 +47,7 @@ fn status_of<'a>(pod: &'a Value, statuses: &str, name: &Value) -> Option<&'a Val
 }
 
 /// Millicores, or bytes; 0 where it is no quantity.
-fn read(name: &str, amount: &Value) -> i64 {
+fn read_amount(name: &str, amount: &Value) -> i64 {
     quantity::parse(name, amount.as_str().unwrap_or_default()).unwrap_or(0)
 }
 
@@ -58,13 +59,13 @@ pub(crate) fn requests(pod: &Value) -> [i64; 2] {
     });
     all.fold([0, 0], |[cpu, memory], container| {
         let asked = &container["resources"]["requests"];
-        [cpu + read("cpu", &asked["cpu"]), memory + read("memory", &asked["memory"])]
+        [cpu + read_amount("cpu", &asked["cpu"]), memory + read_amount("memory", &asked["memory"])]
     })
 }
 
 /// CPU and memory that a Node has for pods.
 pub(crate) fn allocatable(node: &Value) -> [i64; 2] {
-    ["cpu", "memory"].map(|name| read(name, &node["status"]["allocatable"][name]))
+    ["cpu", "memory"].map(|name| read_amount(name, &node["status"]["allocatable"][name]))
 }
 
 /// True if a list of statuses lags behind the spec: `what` is `allocatedResources`, or `resources` for what runs.
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn pod_is_counted_as_what_it_has_until_its_kubelet_takes_it_back() {
+    fn pod_counts_as_what_it_has_until_its_kubelet_takes_it_back() {
         let none = json!([]);
         let infeasible = json!([{"type": PENDING, "status": "True", "reason": INFEASIBLE}]);
         let deferred = json!([{"type": PENDING, "status": "True", "reason": "Deferred"}]);
