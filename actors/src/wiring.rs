@@ -12,7 +12,7 @@
 //! | `cluster_watcher` | `NodeChanged`, `NodeGone` | `registrar`, `terminator` |
 //! | `cluster_watcher` | `PoolChanged`, `ClassChanged`, `CannotUse` | `node_class` |
 //! | `cluster_watcher` (room, places taken, leaving nodes), `catalogue` | `WorldChanged` | `packer` |
-//! | `cluster_watcher` | `ClusterChanged` | `disruptor`, `static_pools`, `buffers`, `overlays`, `quotas` |
+//! | `cluster_watcher` | `ClusterChanged` | `disruptor`, `static_pools`, `buffers`, `overlays`, `quotas`, `deletion_costs` |
 //! | `cluster_watcher` | `NodeUnused` | `disruptor` |
 //! | `batcher` | `Batch` | `packer` |
 //! | `packer` | `PlanClaims` | `cluster_watcher` |
@@ -36,11 +36,11 @@
 //! | `terminator` | `Roll` | `cluster_watcher` |
 //! | `disruptor`, `static_pools`, `janitor`, `interruption` (failed status checks), `terminator` (what is interrupted) | `Remove` | `terminator` |
 //! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `overlays`, `quotas`, `control_plane` | `Wrote` | `cluster_watcher` |
-//! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `translator`, `overlays`, `quotas`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |
+//! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `translator`, `overlays`, `quotas`, `deletion_costs`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |
 //! | `packer`, `disruptor`, `launcher`, `static_pools`, `buffers` | `TakeObserved` | `cluster_watcher` |
-//! | `packer`, `disruptor`, `launcher`, `static_pools`, `buffers`, `overlays`, `replica` | `InstanceTypesFor` | `catalogue` |
+//! | `packer`, `disruptor`, `launcher`, `static_pools`, `buffers`, `overlays`, `deletion_costs`, `replica` | `InstanceTypesFor` | `catalogue` |
 //! | `packer`, `disruptor`, `replica` | `CommitmentsKnown` | `catalogue` |
-//! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `buffers`, `overlays`, `quotas`, `janitor`, `translator` | `Record` | `recorder` |
+//! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `buffers`, `overlays`, `quotas`, `deletion_costs`, `janitor`, `translator` | `Record` | `recorder` |
 //! | `control_plane` (claims that the watches do not show) | `NotRead`, `TellNotSynced` | `cluster_watcher` |
 //! | `disruptor` | `MarkDeleting` | `cluster_watcher` |
 //! | `janitor` | `InstancesSeen` | `disruptor` |
@@ -55,7 +55,7 @@
 //! | `replica` | `WatchLeader` | `control_plane` |
 //! | `replica` | `ReleaseLease` | `leader`, `control_plane` |
 //! | `replica` | `ObserveReplica` | `control_plane` |
-//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `translator`, `recorder`, `leader`, `webhook`, `static_pools`, `buffers`, `overlays`, `quotas` |
+//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `translator`, `recorder`, `leader`, `webhook`, `static_pools`, `buffers`, `overlays`, `quotas`, `deletion_costs` |
 
 mod gated;
 mod observed;
@@ -76,6 +76,7 @@ use crate::context::identities::Identities;
 use crate::context::leader_term::{LeaderTerm, Office};
 use crate::context::mailbox;
 use crate::context::solver::Solver;
+use crate::deletion_costs::DeletionCosts;
 use crate::disruptor::{Disruptor, DisruptorLinks};
 use crate::interruption::{Interruption, InterruptionLinks};
 use crate::janitor::{Janitor, JanitorLinks};
@@ -157,6 +158,8 @@ pub struct Leading {
     pub overlays: Option<Addr<Overlays>>,
     /// Status of quotas, where the gate CapacityQuota is open.
     pub quotas: Option<Addr<Quotas>>,
+    /// Deletion costs of pods, where the gate PodDeletionCostManagement is open.
+    pub deletion_costs: Option<Addr<DeletionCosts>>,
 }
 
 fn begin<A: Actor<Context = Context<A>>>(make: impl FnOnce(&mut Context<A>) -> A) -> Addr<A> {
@@ -207,6 +210,7 @@ pub fn start_leading(env: &Env, means: &ActorParts, warm: &Warm, leader_term: &L
         }),
         overlays: env.settings.node_overlays().then(|| begin(|_| Overlays::new(env, term.overlays()))),
         quotas: env.settings.capacity_quotas().then(|| begin(|_| Quotas::new(env, term.quotas()))),
+        deletion_costs: term.begin_deletion_costs(),
         owner: owner_ctx.run(Owner::new(env, term.owner(&registrar, &terminator))),
         interruption: begin(|_| Interruption::new(env, term.interruption(&packer, &terminator))),
         janitor: begin(|_| Janitor::new(env, term.janitor(&disruptor, &terminator))),
@@ -353,6 +357,7 @@ fn attach(warm: &Warm, leading: &Leading) {
         leading.buffers.clone().map(Addr::recipient),
         leading.overlays.clone().map(Addr::recipient),
         leading.quotas.clone().map(Addr::recipient),
+        leading.deletion_costs.clone().map(Addr::recipient),
     ];
     warm.catalogue.do_send(CatalogueAttach(packer.clone().recipient()));
     warm.cluster_watcher.do_send(Attach {

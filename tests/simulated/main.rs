@@ -21,6 +21,7 @@ mod cases_simulate;
 mod commitments;
 #[path = "ends/consolidation.rs"]
 mod consolidation;
+mod deletion_costs;
 #[path = "ends/disruption.rs"]
 mod disruption;
 #[path = "ends/drift.rs"]
@@ -47,6 +48,7 @@ mod repair;
 mod reserved;
 mod shadow;
 mod simulate;
+mod sizes;
 mod sold_out;
 #[path = "ends/static_pools.rs"]
 mod static_pools;

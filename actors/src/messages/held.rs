@@ -37,6 +37,16 @@ pub struct QuotasState {
     pub quotas: BTreeMap<String, QuotaState>,
 }
 
+/// State of `deletion_costs`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DeletionCostsState {
+    pub looks: u64,
+    /// Deletion costs of pods by node; the lowest on nodes that are being disrupted.
+    pub values: BTreeMap<String, i32>,
+    /// Number of nodes, by NodePool, with pods that were to be written at the last look.
+    pub pending: BTreeMap<String, usize>,
+}
+
 /// State of a CapacityQuota.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct QuotaState {

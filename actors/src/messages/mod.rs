@@ -26,7 +26,8 @@ pub use cluster::{
 };
 pub use events::{Record, reference};
 pub use held::{
-    BufferState, BuffersState, HoldRoom, OverlaysState, QuotaState, QuotasState, StaticPoolState, StaticPoolsState,
+    BufferState, BuffersState, DeletionCostsState, HoldRoom, OverlaysState, QuotaState, QuotasState, StaticPoolState,
+    StaticPoolsState,
 };
 pub use instances::InstancesSeen;
 pub use launch::{CameToNothing, ClosedPools, LaunchClaims, LaunchFails, LaunchOrder, NotRegistered};

@@ -7,7 +7,7 @@ use actix::Message;
 use serde::Serialize;
 
 use super::Term;
-use super::held::{BuffersState, OverlaysState, QuotasState, StaticPoolsState};
+use super::held::{BuffersState, DeletionCostsState, OverlaysState, QuotasState, StaticPoolsState};
 
 /// Asks an actor for its state.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +77,7 @@ states! {
     buffers: Buffers(BuffersState),
     overlays: Overlays(OverlaysState),
     quotas: Quotas(QuotasState),
+    deletion_costs: DeletionCosts(DeletionCostsState),
 }
 
 /// State of `control_plane`.

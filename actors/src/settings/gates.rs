@@ -25,6 +25,8 @@ pub(super) const TERMINATE_FIRST_REPAIR: &str = "TerminateFirstRepair";
 pub(super) const REBOOT_FOR_REPAIR: &str = "RebootForRepair";
 /// The gate by which spot nodes are replaced by cheaper spot nodes.
 pub(super) const SPOT_TO_SPOT: &str = "SpotToSpotConsolidation";
+/// The gate by which pods get deletion costs.
+pub(super) const POD_DELETION_COST_MANAGEMENT: &str = "PodDeletionCostManagement";
 /// The gate by which nodes are replaced by several. Karpenter has none of this name.
 pub(super) const MANY_TO_MANY: &str = "ManyToManyConsolidation";
 
@@ -76,6 +78,11 @@ impl Settings {
     /// True if unhealthy nodes are rebooted where a restart may mend them.
     pub fn reboot_for_repair(&self) -> bool {
         self.gates.contains(REBOOT_FOR_REPAIR)
+    }
+
+    /// True if pods get deletion costs.
+    pub fn pod_deletion_costs(&self) -> bool {
+        self.gates.contains(POD_DELETION_COST_MANAGEMENT)
     }
 
     /// True if the gate `SpotToSpotConsolidation` is open.

@@ -76,6 +76,8 @@ pub enum Measure<'a> {
     MessagesDeleted { count: usize },
     /// An event has been written, or dropped.
     EventWritten { reason: &'a str, written: bool },
+    /// The annotation with a pod's deletion cost was written, or not.
+    DeletionCostWritten { result: &'static str },
     /// An actor has answered when it was asked how it is.
     ActorAnswered { actor: &'static str, seconds: f64 },
     /// A message went into a mailbox that was full.

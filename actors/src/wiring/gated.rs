@@ -2,8 +2,9 @@
 
 use actix::prelude::*;
 
-use super::TermParts;
+use super::{TermParts, begin};
 use crate::buffers::BuffersLinks;
+use crate::deletion_costs::{DeletionCosts, DeletionCostsLinks};
 use crate::launcher::Launcher;
 use crate::overlays::OverlaysLinks;
 use crate::quotas::QuotasLinks;
@@ -38,6 +39,18 @@ impl TermParts<'_> {
             recorder: self.warm.recorder.clone().into(),
             calls: self.calls("quotas"),
         }
+    }
+
+    /// Starts the actor. Where its gate is closed nobody has its address: it takes off what is left of values, and ends.
+    pub(super) fn begin_deletion_costs(&self) -> Option<Addr<DeletionCosts>> {
+        let links = DeletionCostsLinks {
+            cluster: self.warm.cluster_watcher.clone().into(),
+            catalogue: self.warm.catalogue.clone().into(),
+            recorder: self.warm.recorder.clone().into(),
+            calls: self.calls("deletion_costs"),
+        };
+        let actor = begin(|_| DeletionCosts::new(self.env, links));
+        self.env.settings.pod_deletion_costs().then_some(actor)
     }
 
     pub(super) fn overlays(&self) -> OverlaysLinks {

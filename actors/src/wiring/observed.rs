@@ -26,6 +26,7 @@ impl Leading {
         let buffers = self.buffers.clone().map(|actor| ("buffers", actor.recipient()));
         let overlays = self.overlays.clone().map(|actor| ("overlays", actor.recipient()));
         let quotas = self.quotas.clone().map(|actor| ("quotas", actor.recipient()));
+        let deletion_costs = self.deletion_costs.clone().map(|actor| ("deletion_costs", actor.recipient()));
         let always = vec![
             ("batcher", self.batcher.clone().recipient()),
             ("packer", self.packer.clone().recipient()),
@@ -39,6 +40,7 @@ impl Leading {
             ("owner", self.owner.clone().recipient()),
             ("translator", self.translator.clone().recipient()),
         ];
-        always.into_iter().chain(static_pools).chain(buffers).chain(overlays).chain(quotas).collect()
+        let gated = [static_pools, buffers, overlays, quotas, deletion_costs];
+        always.into_iter().chain(gated.into_iter().flatten()).collect()
     }
 }

@@ -9,7 +9,7 @@
 //! - Prices and resources that types have for scheduling alone: [`overlays`].
 //! - Nodes whether or not pods wait: [`static_pools`]; room for pods that do not exist yet: [`buffers`].
 //! - Nodes that go: [`disruption`] by our own decision within [`budgets`], [`interruption`] by EC2's, [`collection`] of what
-//!   nobody owns, and [`termination`], by which every one of them goes.
+//!   nobody owns, and [`termination`], by which every one of them goes; [`deletion_costs`], by which pods leave them before.
 //! - Answers to an operator who asks why, from the same reasons: [`explain`].
 //! - Who decides: [`lease`], the election; [`validity`] of pools, [`adoption`] from Karpenter, [`webhook`], [`shadow`].
 //! - Pauses between trials, for all of them: [`pause`]; reports that are not repeated: [`say_once`].
@@ -24,6 +24,7 @@ pub mod cluster_state;
 pub mod collection;
 pub mod commitments;
 pub mod daemons;
+pub mod deletion_costs;
 pub mod disruption;
 pub mod expendable;
 pub mod explain;

@@ -33,6 +33,7 @@ pub fn record_measure(metrics: &Metrics, measure: &Measure<'_>) {
         Measure::EventWritten { reason, written } => {
             count(Id::KubernetesEvents, &[reason, if written { "written" } else { "dropped" }]);
         }
+        Measure::DeletionCostWritten { result } => count(Id::DeletionCostWrites, &[result]),
         Measure::MailboxFull { sender, message } => count(Id::MailboxFull, &[sender, message]),
         Measure::ActorAnswered { actor, seconds } => observe(Id::ActorAnswer, &[actor], seconds),
         Measure::CloudAnswered { .. }

@@ -128,6 +128,7 @@ impl Latest {
         held::static_pools(page, &actors["static_pools"]);
         held::buffers(page, &actors["buffers"]);
         held::quotas(page, &actors["quotas"]);
+        held::deletion_costs(page, &actors["deletion_costs"]);
         eligible(page, &view.snapshot);
         drifted(page, &view.snapshot);
         scheduler::write(page, &view, &actors);

@@ -96,6 +96,7 @@ metrics! {
     DecisionsByPool "karpenter_voluntary_disruption_decisions_by_nodepool" Counter, ["nodepool", "decision", "reason", "consolidation_type"], "Decisions to disrupt nodes, once for each NodePool with such nodes";
     FailedValidations "karpenter_voluntary_disruption_failed_validations" Counter, ["consolidation_type"], "Commands of consolidation that did not pass their validation";
     QueueFailures "karpenter_voluntary_disruption_queue_failures" Counter, ["decision", "reason", "consolidation_type"], "Commands that were undone, as a replacement failed";
+    DeletionCostWrites "karpenter_pod_deletion_cost_pod_annotation_writes" Counter, ["result"], "Writes of pods' deletion costs, by outcome";
     Evaluation "karpenter_voluntary_disruption_decision_evaluation_duration_seconds" Histogram(DURATIONS), [], "How long an evaluation of nodes to disrupt took";
     CloudDuration "karpenter_cloudprovider_duration_seconds" Histogram(DURATIONS), ["controller", "method", "provider"], "How long the cloud took to answer";
     CloudErrors "karpenter_cloudprovider_errors" Counter, ["controller", "method", "provider", "error"], "Calls to the cloud that failed";

@@ -15,6 +15,10 @@ pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed"
 
 /// Pod: pods with a lower value are deleted sooner.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+/// Pod: the value of [`POD_DELETION_COST`] that we have written; any other value there is its user's.
+pub const DELETION_COST_WRITTEN: &str = "dovetail.dev/pod-deletion-cost";
+/// Pod: a 32-bit number, the cost of its eviction to disruption; more keeps its node longer.
+pub const DISRUPTION_COST: &str = "karpenter.sh/disruption-cost";
 
 /// Hash of the EC2NodeClass, on the class and on claims.
 pub const NODE_CLASS_HASH: &str = "karpenter.k8s.aws/ec2nodeclass-hash";

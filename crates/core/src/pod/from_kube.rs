@@ -315,26 +315,48 @@ mod tests {
             "resources": {"requests": {"cpu": running, "memory": "1Gi"}}})
     }
 
+    /// A resize under way, as kube-scheduler counts it: what a node has given a container holds its room until kubelet has taken it
+    /// back, and what it can never give does not count.
     #[test]
-    fn shrinking_pod_holds_its_room_until_kubelet_has_taken_it_back() {
-        let status = |allocated, running| serde_json::json!({"containerStatuses": [given(allocated, running)]});
-        assert_eq!(resized("1", "n", status("4", "4")), "cpu: 4, memory: 1Gi", "kubelet has not seen it");
-        assert_eq!(resized("1", "n", status("1", "4")), "cpu: 4, memory: 1Gi", "the container still has it");
-        assert_eq!(resized("1", "n", status("1", "1")), "cpu: 1, memory: 1Gi");
-        assert_eq!(resized("4", "n", status("1", "1")), "cpu: 4, memory: 1Gi", "one that grows has its room at once");
-        assert_eq!(resized("1", "", status("4", "4")), "cpu: 1, memory: 1Gi", "it is on no node");
-        assert_eq!(resized("1", "n", status("lots", "lots")), "cpu: 1, memory: 1Gi", "nothing that can be read");
+    fn resized_pod_counts_as_the_most_that_it_asks_for_or_has() {
+        let pending =
+            |reason: &str| serde_json::json!([{"type": "PodResizePending", "status": "True", "reason": reason}]);
+        let (none, running) =
+            (serde_json::json!([]), serde_json::json!([{"type": "PodResizeInProgress", "status": "True"}]));
+        for (asked, allocated, actual, conditions, expected, why) in [
+            ("1", "4", "4", &none, "4", "kubelet has not seen it"),
+            ("1", "1", "4", &running, "4", "the container still has it"),
+            ("1", "1", "1", &none, "1", "it is over"),
+            ("4", "1", "1", &none, "4", "one that grows has its room at once"),
+            ("4", "4", "1", &running, "4", "it is growing"),
+            ("9", "2", "2", &pending("Deferred"), "9", "it waits for room"),
+            ("1", "2", "2", &pending("Deferred"), "2", "a deferred one is never smaller"),
+            ("9", "2", "2", &pending("Infeasible"), "2", "it never gets that here"),
+            ("1", "2", "2", &pending("Infeasible"), "2", "an infeasible one is never smaller"),
+            ("9", "2", "3", &pending("Infeasible"), "3", "it runs with more than is allocated"),
+            ("1", "lots", "lots", &none, "1", "nothing that can be read"),
+        ] {
+            let status = serde_json::json!({"containerStatuses": [given(allocated, actual)], "conditions": conditions});
+            assert_eq!(resized(asked, "n", status.clone()), format!("cpu: {expected}, memory: 1Gi"), "{why}");
+            assert_eq!(resized(asked, "", status), format!("cpu: {asked}, memory: 1Gi"), "on no node: {why}");
+        }
+        assert_eq!(resized("1", "n", serde_json::json!({})), "cpu: 1, memory: 1Gi", "it was never resized");
     }
 
     #[test]
-    fn deferred_resize_counts_and_infeasible_one_does_not() {
-        let status = |reason: &str| {
-            let condition = serde_json::json!({"type": "PodResizePending", "status": "True", "reason": reason});
-            serde_json::json!({"containerStatuses": [given("2", "2")], "conditions": [condition]})
-        };
-        assert_eq!(resized("9", "n", status("Deferred")), "cpu: 9, memory: 1Gi");
-        assert_eq!(resized("9", "n", status("Infeasible")), "cpu: 2, memory: 1Gi");
-        assert_eq!(resized("1", "n", status("Deferred")), "cpu: 2, memory: 1Gi");
+    fn resized_sidecar_counts_in_the_start_and_beside_the_others() {
+        let requests = |cpu: &str| serde_json::json!({"requests": {"cpu": cpu}});
+        let proxy = serde_json::json!({"name": "proxy", "image": "", "imageID": "", "ready": true, "restartCount": 0,
+            "allocatedResources": {"cpu": "3"}, "resources": requests("3")});
+        for (start, expected) in [("1", "4"), ("5", "8")] {
+            let spec = serde_json::json!({"nodeName": "n",
+                "containers": [{"name": "app", "resources": requests("1")}],
+                "initContainers": [{"name": "proxy", "restartPolicy": "Always", "resources": requests("1")},
+                    {"name": "start", "resources": requests(start)}]});
+            let pod = serde_json::json!({"metadata": {"name": "a"}, "spec": spec, "status": {"initContainerStatuses": [proxy]}});
+            let pod = Pod::from_kube(&serde_json::from_value(pod).unwrap()).unwrap();
+            assert_eq!(pod.requests.to_string(), format!("cpu: {expected}"));
+        }
     }
 
     #[test]

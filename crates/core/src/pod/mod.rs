@@ -8,7 +8,7 @@ mod rules;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use drain_facts::DrainFacts;
-pub use eviction_cost::eviction_cost;
+pub use eviction_cost::{DeletionCost, eviction_cost};
 pub use from_kube::{PodError, effective_limits, effective_requests, limits_of_containers, requests_of_containers};
 use k8s_openapi::api::core::v1::{Affinity, Taint, Toleration, TopologySpreadConstraint};
 pub(crate) use rules::{covers, is_soft};

@@ -9,7 +9,7 @@ use super::store::{Happened, StoreState};
 use super::viewing::select::ListSelector;
 use super::writing::delete::{DeleteOptions, Deleted};
 use super::writing::write::{WriteOptions, WriteResult};
-use super::{ApiServer, meta, subresource};
+use super::{ApiServer, meta, resize, subresource};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -120,6 +120,23 @@ impl ApiServer {
         let mut state = self.lock();
         let found = find(&state, gvr)?;
         value(state.modify(&found, &Key::new(namespace, name), &options(sub), merged))
+    }
+
+    /// Resizes a running pod: its first container requests these amounts from now on.
+    ///
+    /// # Errors
+    /// 404, and 422 for a change that is not allowed.
+    pub fn resize_pod(&self, namespace: &str, pod: &str, requests: &Value) -> Result<Arc<Value>> {
+        let mut state = self.lock();
+        let (found, key) = (find(&state, &Gvr::new("", "v1", "pods"))?, Key::new(namespace, pod));
+        value(state.modify(&found, &key, &options(resize::RESIZE), |old| {
+            let mut wanted = old.clone();
+            let patch = serde_json::json!({"resources": {"requests": requests}});
+            if let Some(first) = wanted["spec"]["containers"].get_mut(0) {
+                json_patch::merge(first, &patch);
+            }
+            resize::resized(&key, old, &wanted)
+        }))
     }
 
     /// Deletes an object, or starts its end when it has finalizers or, a running pod, time to end.

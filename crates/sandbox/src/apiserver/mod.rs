@@ -16,6 +16,7 @@ mod openapi;
 mod policy;
 mod protobuf;
 mod registry;
+mod resize;
 mod restore;
 mod scale;
 mod serve;

@@ -1,11 +1,11 @@
-//! Subresources: status, scale, binding, eviction.
+//! Subresources: status, scale, binding, eviction; `resize` has a file of its own.
 use super::error::{ApiError, Result, StatusCause};
 use super::gvr::Key;
 use super::http::handler::{Reply, RoutedRequest, put, stored, written};
 use super::registry::FoundResource;
 use super::store::{StoreState, StoredObject};
 use super::writing::write::{WriteOptions, WriteResult};
-use super::{meta, scale, viewing::podlog, writing::evict, writing::patch};
+use super::{meta, resize, scale, viewing::podlog, writing::evict, writing::patch};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
@@ -23,11 +23,12 @@ pub(super) fn handle(state: &mut StoreState, call: &mut RoutedRequest<'_>, metho
         ("binding", &Method::POST) if pod => binding(state, call),
         ("eviction", &Method::POST) if pod => evict::handle(state, call),
         ("log", &Method::GET) if pod => podlog::answer(state, call),
-        ("exec" | "attach" | "portforward" | "proxy" | "ephemeralcontainers" | "resize", _) if pod => {
+        ("exec" | "attach" | "portforward" | "proxy" | "ephemeralcontainers", _) if pod => {
             let what = &call.path.subresource;
             let why = format!("{what}: the sandbox runs no containers, its pods only say that they run");
             Err(ApiError::new(501, "NotImplemented", why))
         }
+        (resize::RESIZE, _) if pod => resize::handle(state, call, method),
         ("binding" | "eviction" | "log", _) if pod => Err(ApiError::method_not_allowed()),
         _ => Err(ApiError::no_such_path()),
     }

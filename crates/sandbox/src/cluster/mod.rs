@@ -20,6 +20,7 @@ mod kubelet;
 mod life_log;
 mod pod;
 mod quantity;
+mod resized;
 mod scheduler;
 pub mod settings;
 mod work;
@@ -190,6 +191,7 @@ impl SandboxCluster {
             Work::Booted(instance) => self.kubelets.booted(ctx, &instance),
             Work::NodeReady(node) => self.kubelets.ready(ctx, &node),
             Work::StartPod(key, uid) => self.kubelets.start_pod(ctx, &key, &uid),
+            Work::ResizePod(key, uid) => self.kubelets.resize_pod(ctx, &key, &uid),
             Work::FinishPod(key, uid) => self.kubelets.finish_pod(ctx, &key, &uid),
             Work::EndPod(key, uid) => self.kubelets.end_pod(ctx, &key, &uid),
             Work::Silent(node) => {

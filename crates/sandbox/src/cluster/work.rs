@@ -30,6 +30,8 @@ pub(crate) enum Work {
     TakeTaintOff(String),
     /// A pod's containers run.
     StartPod(Key, String),
+    /// A pod's kubelet takes the next step of its resize.
+    ResizePod(Key, String),
     /// A pod's containers end by themselves.
     FinishPod(Key, String),
     /// A pod that is being deleted has ended.

@@ -43,6 +43,7 @@ pub(super) fn lasts(action: &Action) -> f64 {
         | Action::Restart { duration }
         | Action::Restore { duration, .. } => Some(*duration),
         Action::Scale { .. }
+        | Action::Resize { .. }
         | Action::Delete { .. }
         | Action::DeleteSome { .. }
         | Action::Apply { .. }
@@ -73,6 +74,7 @@ fn hinders(action: &Action) -> bool {
         // Collection depends on NodeClaims alone, of all objects that replicas cannot read.
         Action::Spoil { kind, .. } => kind == "NodeClaim",
         Action::Scale { .. }
+        | Action::Resize { .. }
         | Action::Delete { .. }
         | Action::DeleteSome { .. }
         | Action::Apply { .. }

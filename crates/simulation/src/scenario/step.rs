@@ -1,5 +1,7 @@
 //! A step of a scenario, as it is written.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
@@ -13,6 +15,8 @@ pub struct Step {
     pub at: Spanned<String>,
     /// A workload gets another number of replicas.
     pub scale: Option<Scale>,
+    /// Pods get other requests while they run.
+    pub resize: Option<Resize>,
     /// An object is deleted, as `kubectl delete` does.
     pub delete: Option<Target>,
     /// Some objects of a kind are deleted, the first by name.
@@ -56,6 +60,16 @@ pub struct Step {
     pub allow_collection: Option<Release>,
     /// The operator looks after the collection, and releases its brakes where something waits for that.
     pub look_after_collection: Option<Release>,
+}
+
+/// Pods that are resized in place.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resize {
+    /// A glob of their names.
+    pub names: Spanned<String>,
+    /// Requests of their first container, of `cpu` and `memory`.
+    pub requests: BTreeMap<String, String>,
 }
 
 /// Objects that are lost.

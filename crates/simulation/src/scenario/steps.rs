@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dovetail_api::manifest::MAX_PODS;
 use dovetail_cloud::catalogue::RegionCatalogue;
+use dovetail_core::resources::parse_amount;
 use dovetail_sandbox::faults::{Direction, Service};
 use serde_saphyr::Spanned;
 
@@ -77,6 +78,9 @@ impl Checker<'_> {
         if let Some(scale) = &step.scale {
             found.push(self.scale(field, scale));
         }
+        if let Some(resize) = &step.resize {
+            found.push(self.resize(field, resize));
+        }
         if let Some(target) = &step.delete {
             found.push(self.delete(field, target));
         }
@@ -121,7 +125,7 @@ impl Checker<'_> {
         if found.len() != 1 || step.restore.is_some() {
             let count = found.len() + usize::from(step.restore.is_some());
             let what = format!("{count} things to do in one step");
-            let allowed = "exactly one of scale, delete, deleteSome, apply, interrupt, message, kill, pause, partition, zoneDown, takeReserved, lose, spoil, \
+            let allowed = "exactly one of scale, resize, delete, deleteSome, apply, interrupt, message, kill, pause, partition, zoneDown, takeReserved, lose, spoil, \
                            restart, slowWatches, holdWrites, restore, unwell, emptyLists, foreignInstances, allowCollection, lookAfterCollection";
             self.mistake(field, &step.at, what, allowed);
             return None;
@@ -141,6 +145,17 @@ impl Checker<'_> {
             name: scale.name.value.clone(),
             replicas: scale.replicas,
         }
+    }
+
+    fn resize(&mut self, field: &str, resize: &scenario::Resize) -> Action {
+        let is_known = |(name, text): (&String, &String)| {
+            ["cpu", "memory"].contains(&name.as_str()) && parse_amount(name, text).is_ok()
+        };
+        if resize.requests.is_empty() || !resize.requests.iter().all(is_known) {
+            let what = format!("{:?} are no requests of cpu and memory", resize.requests);
+            self.mistake(format!("{field}.resize.requests"), &resize.names, what, "such as {cpu: 200m, memory: 1Gi}");
+        }
+        Action::Resize { names: resize.names.value.clone(), requests: resize.requests.clone() }
     }
 
     fn delete(&mut self, field: &str, target: &scenario::Target) -> Action {

@@ -2,12 +2,13 @@
 
 mod replicas;
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
 use dovetail_input::{Failure, Mistake};
 use dovetail_sandbox::apiserver::DeleteOptions;
-use dovetail_sandbox::faults::{Direction, Service};
+use dovetail_sandbox::faults::{Direction, Service, glob_matches};
 use dovetail_sandbox::log::Caller;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -29,6 +30,13 @@ pub enum Action {
         name: String,
         /// Replicas that it has from then on.
         replicas: u32,
+    },
+    /// Running pods get other requests.
+    Resize {
+        /// A glob of their names.
+        names: String,
+        /// Requests of their first container.
+        requests: BTreeMap<String, String>,
     },
     /// An object is deleted, as `kubectl delete` does.
     Delete {
@@ -230,6 +238,7 @@ impl World {
                 let namespace = if CLUSTER_WIDE.contains(&kind.as_str()) { "" } else { namespace };
                 self.report(self.api.patch(&resource(kind), namespace, name, &patch).map(drop), kind, name)?;
             }
+            Action::Resize { names, requests } => self.resize(names, requests)?,
             Action::Delete { kind, namespace, name } => {
                 let namespace = if CLUSTER_WIDE.contains(&kind.as_str()) { "" } else { namespace };
                 let deleted = self.api.delete(&resource(kind), namespace, name, &DeleteOptions::default());
@@ -273,6 +282,16 @@ impl World {
             Action::Restore { of, duration } => self.restore(*of, *duration)?,
             Action::TakeReserved { id, count } => self.region.take_reserved(id, *count),
             Action::ZoneDown { zone, duration } => self.zone_down(zone, *duration),
+        }
+        Ok(())
+    }
+
+    /// Gives pods other requests.
+    fn resize(&self, names: &str, requests: &BTreeMap<String, String>) -> Result<(), Failure> {
+        for (name, namespace) in self.first_by_name("Pod", None) {
+            if glob_matches(names, &name) {
+                self.report(self.api.resize_pod(&namespace, &name, &json!(requests)).map(drop), "Pod", &name)?;
+            }
         }
         Ok(())
     }

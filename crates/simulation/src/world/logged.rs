@@ -114,6 +114,7 @@ mod tests {
             Action::Snapshot,
             Action::Restore { of: minute, duration: moment },
             Action::TakeReserved { id: name("cr-1"), count: 2 },
+            Action::Resize { names: name("web-*"), requests: [(name("cpu"), name("200m"))].into() },
             Action::ZoneDown { zone: name("us-east-1a"), duration: None },
         ]
     }

@@ -24,6 +24,10 @@ impl fmt::Display for Action {
             Self::Scale { kind, namespace, name, replicas } => {
                 write!(f, "scale {kind} {namespace}/{name} to {replicas}")
             }
+            Self::Resize { names, requests } => {
+                let amounts: Vec<String> = requests.iter().map(|(name, amount)| format!("{name} {amount}")).collect();
+                write!(f, "resize pods called {names} to {}", amounts.join(", "))
+            }
             Self::Delete { kind, namespace, name } if CLUSTER_WIDE.contains(&kind.as_str()) || namespace.is_empty() => {
                 write!(f, "delete {kind} {name}")
             }

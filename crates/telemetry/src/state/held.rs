@@ -1,5 +1,6 @@
 //! Capacity that is held whatever pods wait, and quotas on it. Written only where their actors run, behind their feature gates.
 
+use dovetail_core::deletion_costs::LEAVING;
 use dovetail_observability::metrics::MetricsPage;
 use serde_json::{Value, json};
 
@@ -55,6 +56,16 @@ pub fn quotas(page: &mut MetricsPage, said: &Value) {
     }
 }
 
+/// Writes the number of nodes whose pods are to get another deletion cost.
+pub fn deletion_costs(page: &mut MetricsPage, said: &Value) {
+    let Some(pending) = said["pending"].as_object() else { return };
+    let name = "karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes";
+    page.gauge(name, "Nodes with pods whose deletion cost was to be written at the last look");
+    for (pool, nodes) in pending {
+        page.sample(name, &[("nodepool", pool)], nodes.as_f64().unwrap_or_default());
+    }
+}
+
 /// Lines of the console about what is held: name and sentence.
 pub fn lines(actors: &Value) -> Vec<Value> {
     let pools = actors["static_pools"]["pools"].as_object().into_iter().flatten();
@@ -63,7 +74,9 @@ pub fn lines(actors: &Value) -> Vec<Value> {
     let buffers = buffers.map(|(name, buffer)| json!([format!("capacity buffer {name}"), line(buffer)]));
     let quotas = actors["quotas"]["quotas"].as_object().into_iter().flatten();
     let quotas = quotas.map(|(name, quota)| json!([format!("capacity quota {name}"), of_quota(quota)]));
-    pools.chain(buffers).chain(quotas).collect()
+    let costs = actors["deletion_costs"]["values"].as_object().filter(|values| !values.is_empty());
+    let costs = costs.map(|values| json!(["deletion costs", costs_line(values)]));
+    pools.chain(buffers).chain(quotas).chain(costs).collect()
 }
 
 /// A quota's sentence, with what is used of it.
@@ -75,6 +88,15 @@ fn of_quota(quota: &Value) -> String {
     format!("{says} ({})", amounts.collect::<Vec<_>>().join(", "))
 }
 
+/// Nodes whose pods have a deletion cost, the first by name of those that scale-in empties first.
+fn costs_line(values: &serde_json::Map<String, Value>) -> String {
+    let ranked = || values.iter().filter_map(|(node, value)| Some((value.as_i64()?, node.as_str())));
+    let leaving = ranked().filter(|(value, _)| *value == i64::from(LEAVING)).count();
+    let first = ranked().filter(|(value, _)| *value != i64::from(LEAVING)).min();
+    let next = first.map(|(value, node)| format!("; the next is {node} ({value})")).unwrap_or_default();
+    format!("pods of {} nodes have one, {leaving} of them are being disrupted{next}", values.len())
+}
+
 /// A buffer's sentence, with its price.
 fn line(buffer: &Value) -> String {
     let dollars = buffer["dollarsPerHour"].as_f64().unwrap_or_default();
@@ -84,6 +106,19 @@ fn line(buffer: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn deletion_costs_are_shown_with_the_node_that_is_next() {
+        let said = json!({"values": {"a": -1024, "b": i32::MIN, "c": -2048}, "pending": {"default": 2}});
+        let mut page = MetricsPage::default();
+        deletion_costs(&mut page, &json!(null));
+        assert_eq!(page.series(), 0, "nothing without the gate");
+        deletion_costs(&mut page, &said);
+        let line = "karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes{nodepool=\"default\"} 2";
+        assert!(page.text().lines().any(|one| one == line), "{}", page.text());
+        let line = "pods of 3 nodes have one, 1 of them are being disrupted; the next is c (-2048)";
+        assert_eq!(lines(&json!({"deletion_costs": said})), [json!(["deletion costs", line])]);
+    }
 
     #[test]
     fn quotas_are_shown_with_what_is_used_of_them() {

@@ -1,5 +1,6 @@
 //! A pod as the cluster state keeps it: its scheduling rules, its node, and whether it waits for a node of ours.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,13 +8,14 @@ use dovetail_api::names::annotations;
 use dovetail_api::v1::parse_go_duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod as KubePod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::clock::at_the_latest;
 use crate::cluster_state::default_spread::controller;
 use crate::cluster_state::objects::daemon::POD_TEMPLATE_GENERATION;
 use crate::cluster_state::objects::workload::{refused_by_kubelet, words_of_scheduler, workload_of};
 use crate::expendable::ExpendableCutoff;
-use crate::pod::{DrainFacts, Pod, eviction_cost};
+use crate::pod::{DeletionCost, DrainFacts, Pod, eviction_cost};
 
 /// A pod, its node and its state.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +46,10 @@ pub struct PodEntry {
     pub grace: Duration,
     /// Cost of its eviction (core spec 5.4).
     pub eviction_cost: f64,
+    /// Owner of its deletion cost, by which its ReplicaSet goes when it is scaled in.
+    pub deletion_cost: DeletionCost,
+    /// True if nobody brings it back on another node once it is deleted ([`returns_elsewhere`]).
+    pub stays_for_good: bool,
     pub ready: bool,
     /// Time at which kubelet took it in.
     pub since: Option<Timestamp>,
@@ -145,9 +151,12 @@ impl PodEntry {
         let (workload, bound) = (workload_of(pod, &scheduled), !node_name.is_empty());
         let refused = refused_by_kubelet(pod);
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        let deletion_cost = pod.metadata.annotations.as_ref().and_then(|own| own.get(annotations::POD_DELETION_COST));
+        let none = BTreeMap::new();
+        let annotated = pod.metadata.annotations.as_ref().unwrap_or(&none);
         Self {
-            eviction_cost: eviction_cost(deletion_cost, scheduled.priority),
+            eviction_cost: eviction_cost(annotated, scheduled.priority),
+            deletion_cost: DeletionCost::from_annotations(annotated),
+            stays_for_good: !returns_elsewhere(pod),
             do_not_disrupt: DoNotDisrupt::from_pod(pod),
             asks_by: DoNotDisrupt::key(pod),
             ready: is_ready(pod),
@@ -265,6 +274,17 @@ impl PodEntry {
     pub fn takes_room(&self) -> bool {
         !self.node_name.is_empty() && !self.terminal
     }
+}
+
+/// Controllers that replace a pod of theirs on any node. A StatefulSet's pod comes back with its volumes, one of nobody never.
+const RECREATING: [(&str, &str); 3] = [("apps/v1", "ReplicaSet"), ("batch/v1", "Job"), ("apps/v1", "DaemonSet")];
+
+/// True if a deleted pod comes back elsewhere, or with its node: Karpenter 1.15 gives no deletion costs on nodes with others.
+/// Pods of `kube-system` count as such.
+fn returns_elsewhere(pod: &KubePod) -> bool {
+    let owner = pod.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+    let of = |owner: &OwnerReference| RECREATING.contains(&(owner.api_version.as_str(), owner.kind.as_str()));
+    owner.is_some_and(of) || pod.metadata.namespace.as_deref() == Some("kube-system") || owned_by(pod, "v1", "Node")
 }
 
 /// True if a pod waits for a node that does not exist (core spec 3.1): kube-scheduler found none, and no DaemonSet or kubelet

@@ -14,6 +14,7 @@ use super::command::{ConsolidationCommand, Unconsolidatable};
 use super::settings::ConsolidationSettings;
 use crate::disruption::RemovalReason;
 use crate::disruption::pools::{EMPTY_ONLY, NEVER};
+use crate::disruption::price::remaining_life;
 use crate::labels;
 use crate::pack::fleet::Fleet;
 use crate::pack::model::ids::{IndexVec, InstanceTypeId, NodeId, PodId};
@@ -134,7 +135,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         let evictions = state.pods.iter().filter(|pod| pod.moves).map(|pod| pod.cost.max(0.0)).sum::<f64>();
         let pool = state.pool;
         let cost_policy = pool.is_some_and(|pool| self.cluster.packing(pool) != Policy::FewestNodes);
-        let remaining = if cost_policy { remaining(state.initialized, state.expires, now) } else { 1.0 };
+        let remaining = if cost_policy { remaining_life(state.initialized, state.expires, now) } else { 1.0 };
         let empty = evictions <= 0.0;
         let begun_lately = cost_policy.then(|| self.begun_lately(node, now)).flatten();
         WeighedNode {
@@ -365,13 +366,6 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         }
         all
     }
-}
-
-/// Part of its life that a node has before it: 1 when it is new or never expires, 0 when it is over.
-fn remaining(from: Option<Timestamp>, until: Option<Timestamp>, now: Timestamp) -> f64 {
-    let (Some(from), Some(until)) = (from, until) else { return 1.0 };
-    let (whole, left) = (until.duration_since(from).as_secs_f64(), until.duration_since(now).as_secs_f64());
-    if whole > 0.0 { (left / whole).clamp(0.0, 1.0) } else { 0.0 }
 }
 
 /// The type of that name; of overlaid ones that of the pool, as pools may have different ones.

@@ -3,7 +3,7 @@ use crate::apiserver::error::{ApiError, Result};
 use crate::apiserver::gvr::Key;
 use crate::apiserver::registry::{FoundResource, ResourceDef};
 use crate::apiserver::writing::write::WriteOptions;
-use crate::apiserver::{meta, writing::managed};
+use crate::apiserver::{meta, resize, writing::managed};
 use serde_json::{Value, json};
 
 /// Refuses a write that is about another state, or another object, than the one stored.
@@ -100,6 +100,8 @@ pub fn isolate(found: &FoundResource, options: &WriteOptions, old: &Value, new: 
                 put(new, field);
             }
         }
+        // It is made from the old object, and may report in the status what was allocated so far.
+        resize::RESIZE => {}
         _ if found.version.status && old.get("status") != new.get("status") => put(new, "status"),
         _ => {}
     }

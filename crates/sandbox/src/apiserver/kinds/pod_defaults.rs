@@ -128,7 +128,7 @@ pub fn used(state: &StoreState, space: &str, quota: &Quota) -> Charge {
 }
 
 /// The quality-of-service class, by cpu and memory of all containers.
-fn quality(spec: &Value) -> &'static str {
+pub fn quality(spec: &Value) -> &'static str {
     let lists = ["containers", "initContainers"].into_iter().filter_map(|f| spec[f].as_array()).flatten();
     let (mut any, mut all) = (false, true);
     for container in lists {

@@ -16,7 +16,6 @@ pub fn object(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Status
     match def.kind.as_str() {
         "Pod" => {
             causes.extend(pod_spec(&new["spec"], "spec"));
-            causes.extend(old.and_then(|old| pod_change(&old["spec"], &new["spec"])));
         }
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => causes.extend(workload(new, old)),
         "Job" => causes.extend(pod_spec(&new["spec"]["template"]["spec"], "spec.template.spec")),
@@ -155,7 +154,7 @@ fn pod_spec(spec: &Value, at: &str) -> Vec<StatusCause> {
 }
 
 /// A pod's spec may change in few places only.
-fn pod_change(old: &Value, new: &Value) -> Option<StatusCause> {
+pub fn pod_change(old: &Value, new: &Value) -> Option<StatusCause> {
     let gated = |spec: &Value| spec["schedulingGates"].as_array().is_some_and(|g| !g.is_empty());
     let blank = |spec: &Value| {
         let mut spec = spec.clone();

@@ -176,6 +176,7 @@ fn subresources(def: &ResourceDef, version: &ServedVersion) -> Vec<Sub> {
         subs.push(Sub { name: "binding", kind: Some(("", "v1", "Binding")), verbs: &["create"] });
         subs.push(Sub { name: "eviction", kind: Some(("policy", "v1", "Eviction")), verbs: &["create"] });
         subs.push(Sub { name: "log", kind: None, verbs: &["get"] });
+        subs.push(Sub { name: "resize", kind: None, verbs: &["get", "patch", "update"] });
     }
     subs
 }

@@ -5,6 +5,7 @@ use crate::apiserver::gvr::Key;
 use crate::apiserver::http::body::{MOST_STORED, too_large};
 use crate::apiserver::kinds::keep::{count_generation, drop_empty, isolate, keep_metadata, preconditions, same};
 use crate::apiserver::registry::{FoundResource, ResourceDef};
+use crate::apiserver::resize::RESIZE;
 use crate::apiserver::store::{StoreState, StoredObject};
 use crate::apiserver::{
     custom::crd, custom::schema, kinds::amounts, kinds::defaults, kinds::typed, kinds::validate, meta, writing::managed,
@@ -305,6 +306,9 @@ fn check(found: &FoundResource, new: &Value, old: Option<&Value>, options: &Writ
     }
     let def = &found.def;
     let mut causes = validate::object(def, new, old);
+    if def.kind == "Pod" && def.group.is_empty() && options.subresource != RESIZE {
+        causes.extend(old.and_then(|old| validate::pod_change(&old["spec"], &new["spec"])));
+    }
     causes.extend(schema::check(found, new, old));
     if causes.is_empty() {
         Ok(())

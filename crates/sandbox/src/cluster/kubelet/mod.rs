@@ -5,6 +5,7 @@ mod machine;
 mod node;
 mod not_as_planned;
 mod pods;
+mod resizing;
 pub(crate) mod user_data;
 
 use std::collections::{BTreeMap, BTreeSet};

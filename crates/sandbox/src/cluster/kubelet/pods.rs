@@ -25,7 +25,7 @@ impl Kubelets {
         let deleting = |o: &Value| o["metadata"]["deletionTimestamp"].is_string();
         let went = deleting(object) && !change.old.as_deref().is_some_and(deleting);
         if was_bound && !went {
-            return;
+            return self.resize_wanted(ctx, change, object);
         }
         let Some(pod) = ctx.cache.pod(&change.key).cloned() else { return };
         nodes::judge(ctx, &pod);

@@ -10,6 +10,7 @@ use crate::cluster::cache::{ClusterCache, Key};
 use crate::cluster::context::{ClusterChange, ClusterContext};
 use crate::cluster::kind::Kind;
 use crate::cluster::pod::{Phase, phase};
+use crate::cluster::resized::counted_on_node;
 
 impl Scheduler {
     /// Follows a change; the cache has it already.
@@ -82,9 +83,15 @@ impl Scheduler {
         let Some(slot) = self.state.by_name.get(node).copied() else { return };
         let terminating = pod["metadata"]["deletionTimestamp"].is_string();
         let known = self.state.placed.get(key).filter(|p| p.slot == slot).map(|p| p.class);
-        let class = known.unwrap_or_else(|| self.class_of(cache, key, pod).0);
+        // One that is resized takes other room than when it came.
+        let resized = counted_on_node(pod);
+        let as_it_came = known.filter(|_| resized.is_none());
+        let class = as_it_came.unwrap_or_else(|| self.class_of(cache, key, resized.as_ref().unwrap_or(pod)).0);
         if self.state.place(key, PlacedPod { class, slot, terminating }) || known.is_some() {
             self.wake_pod_watchers();
+        }
+        if resized.is_some() && known != Some(class) {
+            self.room_on(slot, false);
         }
     }
 
