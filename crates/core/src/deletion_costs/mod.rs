@@ -1,5 +1,5 @@
 //! Deletion costs of pods: ReplicaSets that are scaled in give up their pods on nodes that are to go (feature gate
-//! PodDeletionCostManagement; docs/decisions/083).
+//! PodDeletionCostManagement; docs/decisions/084).
 //!
 //! ```text
 //! nodes ──► ranks: leaving │ drifted, within the budget │ others, within the budget │ not ranked
