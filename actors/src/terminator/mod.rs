@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! Remove ──► look::delete_claims: the claim is deleted ─┐
-//! somebody deletes a claim, a Node or a pool ────┴► ClaimChanged, NodeChanged ─► mark ─► look: all that has changed ─┐
-//!                                                                                 ▲                                   │
-//!                                          a step is done, or a second is over ───┴──────────── one step of each ◄────┘
+//! somebody deletes a claim, a Node or a pool ────────────┴► ClaimChanged, NodeChanged ─► mark_if_going ─► look: all that has changed ─┐
+//!                                                                                                   ▲                             │
+//!                                                            a step is done, or a second is over ───┴────── one step of each ◄────┘
 //!   Node:  owned::may_drain ─► node::next_step ─► tainted ─► drained (places, evictions) ─► volumes ─► instance ─► finalizer
 //!   claim: owned::may_end ──► claim::next_step ─► its Nodes deleted, awaited ────────────────────────► instance ─► finalizer
 //!                                            instance: `endings`, many in one call; the other steps: `steps`
@@ -189,7 +189,8 @@ impl Handler<Remove> for Terminator {
             }
         }
         let step_env = self.step_env(Some(remove.trace));
-        let removing = look::delete_claims(step_env, claims, remove.reason, remove.grace, remove.disrupted).into_actor(self);
+        let removing =
+            look::delete_claims(step_env, claims, remove.reason, remove.grace, remove.disrupted).into_actor(self);
         ctx.spawn(removing.map(move |failed, terminator, _| {
             for (name, error) in failed {
                 let Some(removal) = terminator.known.get_mut(&Key::claim(&name)) else { continue };
@@ -215,6 +216,11 @@ impl Handler<ClaimChanged> for Terminator {
     type Result = ();
 
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
+        // Once it names its instance it is no longer asked about by its token.
+        let before = self.known.claim(&claim.name_any()).and_then(|known| handle_of(known));
+        if let Some(before) = before.filter(|before| handle_of(&claim).as_ref() != Some(before)) {
+            self.endings.forget_instance(&before);
+        }
         self.known.note(Latest::Claim(claim.clone()));
         self.instances.note(&claim);
         self.look_for_notice(&claim, ctx);

@@ -4,9 +4,9 @@
 //! any.
 //!
 //! ```text
-//! want ─► begin: what is due ─► ask ─► instances_of (one call for all ids) ─► alive and to end? ─► confirmed ─► end_once ─┐
-//!  ▲                             └──► by_token, a call each ───────────────────────────────────────────────────────────────┤
-//!  └────── a look at the claim or its Node, with what `last_answer` says ◄─────────────────────────────── end: learn ◄──────┘
+//! add_query ─► take_due ─► ask_and_end ─► one call for all ids ─► alive and to end? ─► confirm_ends ─► ended, once ─┐
+//!  ▲                           └──► a call for each token ─────────────────────────────────────────────────────────────┤
+//!  └────── a look at the claim or its Node, with what `last_answer` says ◄───────────────────────── take_answers ◄──────┘
 //! ```
 //!
 //! The order within [`ask_and_end`] matters. EC2 is asked first, as only an instance that is alive need be made sure of. Then comes the
@@ -106,7 +106,7 @@ impl EndingInstance {
 /// Instances that are to end or have been asked to, and when each is looked at again.
 pub struct Endings {
     known: BTreeMap<Handle, EndingInstance>,
-    /// For the pauses after refusals.
+    /// Source of the jitter in pauses after refusals.
     rng: fastrand::Rng,
     asking: bool,
     begun: Option<Duration>,
@@ -188,7 +188,8 @@ impl Endings {
 
     /// Takes an answer. Returns a refusal that is to be reported, with its number.
     fn take_answer(&mut self, answer: &mut InstanceAnswer, now: Duration) -> Option<(CloudError, u32)> {
-        let known = self.known.entry(answer.handle.clone()).or_default();
+        // Its claim has gone meanwhile: nobody asks any more.
+        let known = self.known.get_mut(&answer.handle)?;
         if let (Handle::Id(id), Some(seen)) = (&answer.handle, answer.seen)
             && seen != InstanceObservation::Alive
             && std::mem::take(&mut known.unsure)

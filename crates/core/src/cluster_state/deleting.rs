@@ -121,10 +121,15 @@ impl Snapshot {
         // A machine leaves as a whole: its claim with its Node, its Node with its claim.
         let whole = deleting.claims.iter().filter(|name| !self.is_refused(name));
         let of_claims = whole.filter_map(|name| self.claims.get(name)).map(|entry| entry.provider_id());
-        let of_nodes = deleting.nodes.iter().filter_map(|name| self.nodes.get(name)).map(|node| &*node.provider_id);
-        let machines: BTreeSet<&str> = of_claims.chain(of_nodes).collect();
+        // A Node may copy the provider ID of a machine that is another's: it goes alone.
+        let counts =
+            |node: &NodeEntry| self.claim_on(&node.provider_id).is_none_or(|claim| claim.facts.may_be_on(&node.name));
+        let own = deleting.nodes.iter().filter_map(|name| self.nodes.get(name)).filter(|node| counts(node));
+        let machines: BTreeSet<&str> = of_claims.chain(own.map(|node| &*node.provider_id)).collect();
         deleting.claims.extend(machines.iter().flat_map(|machine| self.claim_names_on(machine)).cloned());
-        deleting.nodes.extend(machines.iter().flat_map(|machine| self.node_names_on(machine)).cloned());
+        let nodes = machines.iter().flat_map(|machine| self.node_names_on(machine));
+        let nodes = nodes.filter(|name| self.nodes.get(*name).is_some_and(|node| counts(node)));
+        deleting.nodes.extend(nodes.cloned());
         for entry in deleting.claims.iter().filter_map(|name| self.claims.get(name)) {
             let Some(ends) = entry.facts.ends.filter(|_| !self.is_refused(&entry.facts.name)) else { continue };
             let own = self.node_names_on(entry.provider_id()).filter(|node| entry.facts.may_be_on(node));

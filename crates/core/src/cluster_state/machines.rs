@@ -1,9 +1,9 @@
-//! Machines: the claims and Nodes that name one provider ID, joined with each change (core spec 0.4). Whoever wants a claim's Node
-//! or a Node's claim asks here, so that all give one answer.
+//! Machines: the claims and Nodes that name one provider ID, joined with each change (core spec 0.4). Packing, disruption, usage and
+//! telemetry ask here for a claim's Node or a Node's claim, so that all give one answer.
 //!
-//! Others may write a claim's status and a Node's spec, so that several objects may name one machine. Its claim is the last by name
-//! of those that `owner` has not refused. Its Node is the one that has registered for that claim or, while none has, the first by
-//! name.
+//! Others may write a claim's status and a Node's spec, so that several objects may name one machine. Its claim is, of those that
+//! `owner` has not refused, the last by name that has registered with one of its Nodes, or the last if none has. Its Node is the
+//! one that has registered for that claim or, while none has, the first by name.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -124,8 +124,12 @@ impl Snapshot {
     }
 
     /// The claim that a machine counts for.
-    fn claim_on(&self, provider_id: &str) -> Option<&Arc<ClaimEntry>> {
-        self.claims.get(self.claim_names_on(provider_id).rfind(|name| !self.is_refused(name))?)
+    pub(super) fn claim_on(&self, provider_id: &str) -> Option<&Arc<ClaimEntry>> {
+        let entries = self.claim_names_on(provider_id).filter(|name| !self.is_refused(name));
+        let entries = entries.filter_map(|name| self.claims.get(name));
+        let nodes = || self.node_names_on(provider_id);
+        // One that `owner` has not judged yet may only copy the ID of a registered one.
+        entries.max_by_key(|entry| nodes().any(|node| *node == entry.facts.node))
     }
 
     /// The claim whose machine a Node is.

@@ -2,7 +2,7 @@
 //! be done with a pod is judged anew at each attempt; here stands only when the next one may be. Where no budget stands against it
 //! but the API server will not have it, the pauses grow to a minute.
 //!
-//! Of the pods of one PodDisruptionBudget few are evicted at a time. Each eviction writes to the budget; where many do at once
+//! Few pods of one PodDisruptionBudget are evicted at a time. Each eviction writes to the budget; where many do at once
 //! the API server holds each loser up for half a second, and again, up to ten seconds in all.
 //!
 //! An example: nodes n1 to n5 go, each with a pod of `web`, whose budget allows one disruption.
@@ -45,7 +45,7 @@ pub enum AttemptEnd {
 pub struct Evictions<D> {
     known: BTreeMap<String, Entry<D>>,
     running: usize,
-    /// By the budget's name.
+    /// Queues of budgets, by name.
     budgets: BTreeMap<String, UnderBudget>,
 }
 
@@ -64,7 +64,7 @@ struct UnderBudget {
 
 /// A pod that is to go.
 pub struct Candidate<'a> {
-    /// By which its attempts are known.
+    /// Key of its attempts.
     pub uid: &'a str,
     pub node: &'a str,
     /// True if it is deleted whatever budgets say.

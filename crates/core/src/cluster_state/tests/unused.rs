@@ -265,6 +265,32 @@ fn claim_of_anothers_instance_hides_no_node_of_its_own_claim() {
 }
 
 #[test]
+fn going_node_that_copies_a_provider_id_goes_alone() {
+    let mut state = state();
+    joins(&mut state, "c", 2, "3500m", "m5.large");
+    let mut copy = kube_node("z", "c", json!({}));
+    copy.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(61).wall));
+    state.apply_node(&copy);
+    let deleting = state.snapshot().deleting;
+    assert!(deleting.claims.is_empty() && deleting.nodes.iter().eq(["z"]), "{deleting:?}");
+    // The claim that goes leaves the copy alone too.
+    copy.metadata.deletion_timestamp = None;
+    state.apply_node(&copy);
+    state.mark_deleting(["c"], true);
+    let deleting = state.snapshot().deleting;
+    assert!(deleting.claims.iter().eq(["c"]) && deleting.nodes.iter().eq(["node-c"]), "{deleting:?}");
+}
+
+#[test]
+fn claim_not_judged_yet_takes_no_node_from_the_registered_one() {
+    let mut state = state();
+    joins(&mut state, "c", 2, "3500m", "m5.large");
+    state.apply_claim(Arc::new(launched_with(&kube_claim("thief", Some("2"), "9"), "c")));
+    let snapshot = state.snapshot();
+    assert_eq!(snapshot.claim_of(&snapshot.nodes["node-c"]).map(|claim| &*claim.facts.name), Some("c"));
+}
+
+#[test]
 fn lying_kubelet_costs_its_type_a_fifth_and_other_types_nothing() {
     let mut state = state();
     state.apply_class(class_of("ami", json!({})));
