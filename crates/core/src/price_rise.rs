@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::cluster_state::{Planning, Snapshot};
 use crate::instance_type::is_marked;
 use crate::overlays::list_price;
-use crate::pack::{Packing, PlannedClaim, PoolReason, Reason, Rule};
+use crate::pack::{Packing, PoolReason, Reason, Rule};
 
 /// Multiple of the first plan's price from which a rise is reported.
 const SAID_FROM: f64 = 3.0;
@@ -126,8 +126,7 @@ impl FirstPrices {
             }
         }
         if dear.iter().any(|node| node.held) {
-            packing.total_price = packing.claims.iter().map(|claim| claim.price).sum();
-            packing.expected_price = packing.claims.iter().map(PlannedClaim::expected_price).sum();
+            packing.sum_prices();
         }
         dear
     }

@@ -203,6 +203,5 @@ pub fn as_bought(problem: &Problem, packing: &mut Packing) {
         claim.options.iter_mut().for_each(|option| option.price *= COVERED_PRICE);
         claim.price = usage_of_claim(problem, claim).map_or(claim.price * COVERED_PRICE, |usage| usage.price);
     }
-    packing.total_price = packing.claims.iter().map(|claim| claim.price).sum();
-    packing.expected_price = packing.claims.iter().map(PlannedClaim::expected_price).sum();
+    packing.sum_prices();
 }

@@ -48,7 +48,7 @@ impl ClusterView {
                 }
             }
         }
-        packing.total_price = packing.claims.iter().map(|claim| claim.price).sum();
+        packing.sum_prices();
         packing.expected_price = packing.total_price;
         (Problem { pods, existing_nodes: others, ..super::settle::shell(&self.problem) }, packing)
     }

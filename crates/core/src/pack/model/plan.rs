@@ -68,6 +68,14 @@ pub struct Packing {
     pub daemons_not_counted: Vec<DaemonNotCounted>,
 }
 
+impl Packing {
+    /// Sums anew what the claims cost. No claims cost 0: the standard library's sum of no numbers is -0, which people would read.
+    pub fn sum_prices(&mut self) {
+        let sum = |each: fn(&PlannedClaim) -> f64| self.claims.iter().fold(0.0, |sum, claim| sum + each(claim));
+        (self.total_price, self.expected_price) = (sum(|claim| claim.price), sum(PlannedClaim::expected_price));
+    }
+}
+
 /// A DaemonSet that does not count on nodes that it is meant for: nothing is kept free for its pods there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DaemonNotCounted {
@@ -148,4 +156,19 @@ pub struct LaunchOption {
     pub instance_type: usize,
     /// Dollars an hour of its cheapest available offering that agrees with the claim.
     pub price: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_claims_cost_nothing_and_not_less() {
+        let mut packing = Packing { total_price: 3.0, ..Packing::default() };
+        packing.sum_prices();
+        assert_eq!(
+            (format!("{:.4}", packing.total_price), format!("{}", packing.expected_price)),
+            ("0.0000".into(), "0".into())
+        );
+    }
 }

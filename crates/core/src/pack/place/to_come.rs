@@ -1,6 +1,6 @@
 //! Pods that are still to come have had their part in the choice of nodes; the answer is about those that wait.
 
-use crate::pack::model::plan::{Packing, PlannedClaim};
+use crate::pack::model::plan::Packing;
 use crate::problem::Problem;
 
 /// Takes pods that are to come out of an answer, and the nodes that are for them alone.
@@ -14,7 +14,6 @@ pub(crate) fn taken_out(problem: &Problem, mut packing: Packing) -> Packing {
     packing.on_existing.iter_mut().for_each(|(_, pods)| pods.retain(waits));
     packing.on_existing.retain(|(_, pods)| !pods.is_empty());
     packing.unscheduled.retain(|(pod, _)| waits(pod));
-    packing.total_price = packing.claims.iter().map(|claim| claim.price).sum();
-    packing.expected_price = packing.claims.iter().map(PlannedClaim::expected_price).sum();
+    packing.sum_prices();
     packing
 }

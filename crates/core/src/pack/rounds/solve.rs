@@ -274,14 +274,15 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
             let reason = Arc::new(reason);
             unscheduled.extend(self.assigner.next_pods(class, *count).map(|pod| (pod, Arc::clone(&reason))));
         }
-        Packing {
-            total_price: self.claims.iter().map(|claim| claim.price).sum(),
-            expected_price: self.claims.iter().map(PlannedClaim::expected_price).sum(),
+        let mut packing = Packing {
             daemons_not_counted: self.context.daemons_not_counted(),
             claims: self.claims,
             on_existing: self.on_existing.into_iter().map(|(node, pods)| (node.index(), pods)).collect(),
             unscheduled,
-        }
+            ..Packing::default()
+        };
+        packing.sum_prices();
+        packing
     }
 
     /// One pass over the pools; true if anything was placed, so that pods that one cannot take come to the next.
