@@ -44,8 +44,8 @@ def recorded(path):
         except ValueError:
             # An API server that was killed has not written its last line to the end.
             continue
-        if event.get("user", {}).get("username", "").endswith("-shadow"):
-            # A shadow has a role of its own.
+        if event.get("user", {}).get("username", "").endswith(("-shadow", "-reader")):
+            # They have roles of their own.
             continue
         about = event.get("objectRef")
         if not about or event.get("annotations", {}).get("authorization.k8s.io/decision") != "allow":

@@ -16,6 +16,8 @@ NAMESPACE = "kube-system"
 CHARTS_ACCOUNT = f"system:serviceaccount:{NAMESPACE}:dovetail"
 #: The account of `run --shadow` beside it (shadow.py).
 SHADOWS_ACCOUNT = f"{CHARTS_ACCOUNT}-shadow"
+#: Whoever runs the commands that only read, of which the audit log says so.
+READERS_ACCOUNT = f"{CHARTS_ACCOUNT}-reader"
 #: kube-scheduler's and the controller manager's own limits of 50 and 20 requests a second alone cost minutes at 5,000 pods.
 QPS, BURST = 1000, 2000
 #: In the order in which they start.
@@ -120,7 +122,7 @@ class Parts:
     def _kube_apiserver(self, port="api"):
         pki, policy = self.pki, self.state / "audit.json"
         # What the chart's account asks for, of which tests/deploy/roles.py makes a list.
-        account = {"level": "Metadata", "users": [CHARTS_ACCOUNT, SHADOWS_ACCOUNT], "omitStages": ["RequestReceived"]}
+        account = {"level": "Metadata", "users": [CHARTS_ACCOUNT, SHADOWS_ACCOUNT, READERS_ACCOUNT], "omitStages": ["RequestReceived"]}
         rules = [account, {"level": "None"}]
         policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
         return [
