@@ -124,6 +124,9 @@ def draw_pod(draw, name, bound_to=None):
     """A pod with some of the rules that keep pods off nodes; one that is bound has few."""
     few = 0.5 if bound_to else 1.0
     affinity, spec = {}, {"containers": [draw_container(draw, f"c{n}") for n in range(draw.choice((1, 1, 2)))], "terminationGracePeriodSeconds": 0}
+    for one in spec["containers"][1:]:
+        # The API server refuses a port that two containers ask for.
+        one.pop("ports", None)
     if draw.random() < 0.2:
         spec["initContainers"] = [draw_container(draw, "first") | ({"restartPolicy": "Always"} if draw.random() < 0.5 else {})]
         spec["initContainers"][0].pop("ports", None)
