@@ -42,10 +42,9 @@ impl RefusedWrites {
 
     /// Brings writes into their order: those of pods that were refused come last, and so use up no pace that others need.
     pub(super) fn put_last(&self, writes: Vec<CostWrite>) -> VecDeque<CostWrite> {
-        let (refused, mut all): (Vec<_>, VecDeque<_>) =
-            writes.into_iter().partition(|write| self.pods.is_known(&write.uid));
+        let (refused, mut all): (Vec<_>, Vec<_>) = writes.into_iter().partition(|write| self.pods.is_known(&write.uid));
         all.extend(refused);
-        all
+        all.into()
     }
 
     /// Notes a refusal. Answers the number of refusals to be said now, if a line is due.
