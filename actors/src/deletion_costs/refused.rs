@@ -142,7 +142,9 @@ mod tests {
         };
         let mut refused = RefusedWrites::default();
         let mut tried: Vec<u64> = Vec::new();
-        (0..300).for_each(|pod| drop(refused.note(&format!("denied-{pod}"), false, at(0), rng())));
+        for pod in 0..300 {
+            refused.note(&format!("denied-{pod}"), false, at(0), rng());
+        }
         for second in (0..4 * 3600).step_by(10) {
             let all = (0..300).map(|pod| write(format!("denied-{pod}"))).chain([write("good".into())]);
             let queue = refused.put_last(all.collect());
