@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_core::cluster_state::Snapshot;
-use dovetail_core::deletion_costs::{CostPlan, CostWrite, WritePace, plan_deletion_costs, remove_deletion_costs};
+use dovetail_core::deletion_costs::{
+    CostPlan, CostWrite, ValuedNodes, WritePace, plan_deletion_costs, remove_deletion_costs,
+};
 use dovetail_core::disruption::OffersByClass;
 use kube::ResourceExt;
 
@@ -51,6 +53,8 @@ pub struct DeletionCosts {
     links: DeletionCostsLinks,
     looks: Looks,
     state: DeletionCostsState,
+    /// Nodes that had values at the last look.
+    valued: ValuedNodes,
     pace: WritePace,
     /// Writes that have not begun, the most urgent first; each look makes them anew.
     queue: VecDeque<CostWrite>,
@@ -69,6 +73,7 @@ impl DeletionCosts {
             links,
             looks: Looks::default(),
             state: DeletionCostsState::default(),
+            valued: ValuedNodes::default(),
             pace: WritePace::default(),
             queue: VecDeque::new(),
             writing: BTreeSet::new(),
@@ -132,7 +137,7 @@ impl DeletionCosts {
         let plan = match offers {
             Some(offers) => {
                 let spread = &self.env.settings.default_spread;
-                plan_deletion_costs(snapshot, offers, spread, self.env.moment())
+                plan_deletion_costs(snapshot, offers, spread, &mut self.valued, self.env.moment())
             }
             None => CostPlan { writes: remove_deletion_costs(snapshot), ..CostPlan::default() },
         };
@@ -141,7 +146,7 @@ impl DeletionCosts {
         self.state.values = plan.values;
         self.state.pending = nodes_to_be_written(&plan.writes);
         self.refused.retain(|uid| snapshot.pods.contains_key(uid));
-        self.queue = plan.writes.into();
+        self.queue = self.refused.put_last(plan.writes);
         self.write(ctx);
         if self.queue.is_empty() { POLL } else { REST }
     }

@@ -77,8 +77,8 @@ impl DeletionCosts {
             Ok(()) => self.refused.done(&write.uid),
             Err(error) if error.is_refusal() => {
                 let is_forbidden = matches!(error, CallError::Forbidden(_));
-                if let Some(pods) = self.refused.note(&write.uid, is_forbidden, now, rng) {
-                    self.report(write, pods, &error.to_string());
+                if let Some(refusals) = self.refused.note(&write.uid, is_forbidden, now, rng) {
+                    self.report(write, refusals, &error.to_string());
                 }
             }
             // It has gone or changed, or the API server is away: the next look sees what is there.
@@ -86,14 +86,14 @@ impl DeletionCosts {
         }
     }
 
-    /// Says that writes are refused: by a line with the number of pods, and by an event at one of them.
-    fn report(&self, write: &CostWrite, pods: usize, error: &str) {
+    /// Says that writes are refused: by a line with their number, and by an event at one of them.
+    fn report(&self, write: &CostWrite, refusals: usize, error: &str) {
         let object = reference("v1", "Pod", &write.namespace, &write.name, &write.uid);
         let message = format!("Its deletion cost cannot be written, and scale-in does not go by it: {error}");
         let event = Record::warning(object, "DeletionCostRefused", message);
         self.env.post(&self.links.recorder, event.quiet_for(REPEAT_INTERVAL).once_for_all_of("deletion costs"));
         let (pod, error) = (format!("{}/{}", write.namespace, write.name), error.to_owned());
-        self.env.emit(LogEvent::DeletionCostsRefused { pods, pod, error });
+        self.env.emit(LogEvent::DeletionCostsRefused { refusals, pod, error });
     }
 }
 

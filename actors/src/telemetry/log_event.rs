@@ -339,8 +339,8 @@ log_events! {
     /// The API server does not serve CapacityQuotas.
     QuotasNotServed "quotas_not_served" Warn {} => "the API server serves no CapacityQuotas of autoscaling.x-k8s.io: install their CRD, or close the feature gate CapacityQuota";
     /// Deletion costs of pods cannot be written; said once a minute at most.
-    DeletionCostsRefused "deletion_costs_refused" Warn { pods: usize, pod: String, error: String } =>
-        format!("the deletion costs of {pods} pods were refused, the last that of pod {pod}: {error}");
+    DeletionCostsRefused "deletion_costs_refused" Warn { refusals: usize, pod: String, error: String } =>
+        format!("{refusals} write(s) of deletion costs were refused, the last at pod {pod}: {error}");
     /// The API server does not serve NodeOverlays.
     OverlaysNotServed "overlays_not_served" Warn {} => "the API server serves no NodeOverlays of karpenter.sh/v1alpha1: install their CRD, or close the feature gate NodeOverlay";
     /// A static pool lacks nodes that are not on their way.

@@ -5,24 +5,31 @@
 //! nodes ──► ranks: leaving │ drifted, within the budget │ others, within the budget │ not ranked
 //!                     └─ lowest number ─┴──── ascending numbers ────┘                     │
 //!                                       └──► one value for a node's pods                no value
-//!                                            less: pods with a user's value, or with a hard topology spread
+//!                                            less: pods with a user's value, with a hard topology spread, or that
+//!                                            ask to be left alone
 //! ```
 //!
 //! A pod is written only where its value changes, and a ranked node keeps its value as long as the order allows it. Our own
 //! values are marked ([`DeletionCost`]): a successor knows them by that, and so does who takes them off when the gate is closed.
 
+mod memory;
+mod order;
 mod pace;
 mod rank;
 #[cfg(test)]
 mod tests;
 mod values;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 
+pub use memory::{KEPT_FOR, ValuedNodes};
 pub use pace::WritePace;
 
+use self::order::DueWrites;
 use crate::cluster_state::{Moment, PodEntry, Snapshot};
 use crate::disruption::OffersByClass;
 use crate::disruption::machines::{NodeAndClaim, machines};
@@ -66,35 +73,42 @@ pub struct CostPlan {
     pub writes: Vec<CostWrite>,
 }
 
-/// Decides the values of all pods. `default_spread` has the constraints that kube-scheduler applies to pods without any.
+/// Decides the values of all pods. `default_spread` has the constraints that kube-scheduler applies to pods without any, and
+/// `before` the nodes that had values at the look before.
 #[must_use]
 pub fn plan_deletion_costs(
     snapshot: &Snapshot,
     offers: &OffersByClass,
     default_spread: &[TopologySpreadConstraint],
+    before: &mut ValuedNodes,
     now: Moment,
 ) -> CostPlan {
     let machines = machines(snapshot, now);
-    let ranked = rank::rank_nodes(snapshot, &machines, offers, now.wall);
-    let hard_by_default = default_spread.iter().any(is_hard);
-    let current: Vec<Option<i32>> = ranked.in_order.iter().map(|machine| current_value(machine)).collect();
+    let may_have = MayHave { hard_by_default: default_spread.iter().any(is_hard), now: now.wall };
+    let valued = machines.iter().filter(|machine| current_value(machine, may_have).is_some());
+    before.begin(valued.map(|machine| machine.node.name.as_str()), now.monotonic);
+    let judge = |machine: &NodeAndClaim<'_>| rank::judge(machine, snapshot, now);
+    let ranked = rank::rank_nodes(snapshot, &machines, offers, before, now, judge);
+    before.note(ranked.in_order.iter().map(|one| (one.machine.node.name.as_str(), one.may_go)), now.monotonic);
+    let current: Vec<Option<i32>> = ranked.in_order.iter().map(|one| current_value(one.machine, may_have)).collect();
     let values = values::ascending(&current);
     let leaving = ranked.leaving.iter().map(|machine| (*machine, LEAVING));
-    let valued: Vec<(&NodeAndClaim<'_>, i32)> = leaving.chain(ranked.in_order.iter().copied().zip(values)).collect();
-    let mut plan = CostPlan::default();
-    for (machine, value) in &valued {
-        plan.values.insert(machine.node.name.clone(), *value);
-        let pods = machine.load.into_iter().flat_map(|load| load.pods.values());
-        for pod in pods.filter(|pod| is_counted(pod)) {
-            let wanted = (!spreads_hard(pod, hard_by_default)).then_some(*value);
-            plan.writes.extend(write_of(pod, wanted, &machine.claim.pool));
+    let in_order = ranked.in_order.iter().map(|one| one.machine).zip(values);
+    let (mut values, mut writes) = (BTreeMap::new(), DueWrites::default());
+    for (machine, value) in leaving.chain(in_order) {
+        values.insert(machine.node.name.clone(), value);
+        for pod in counted_pods(machine) {
+            let wanted = may_have.value(pod).then_some(value);
+            writes.add(pod, now.wall, write_of(pod, wanted, &machine.claim.pool));
         }
     }
     let others = snapshot.pods.values().filter(|pod| {
-        pod.deletion_cost != DeletionCost::Unset && !(plan.values.contains_key(&pod.node_name) && is_counted(pod))
+        pod.deletion_cost != DeletionCost::Unset && !(values.contains_key(&pod.node_name) && is_counted(pod))
     });
-    plan.writes.extend(others.filter_map(|pod| write_of(pod, None, pool_of(snapshot, pod))));
-    plan
+    for pod in others {
+        writes.add(pod, now.wall, write_of(pod, None, pool_of(snapshot, pod)));
+    }
+    CostPlan { values, writes: writes.in_order() }
 }
 
 /// Changes by which every value of ours goes.
@@ -132,25 +146,45 @@ fn is_counted(pod: &PodEntry) -> bool {
     of_set && pod.is_active() && !pod.unreadable
 }
 
-/// True if a rule of the pod's spread must not be broken: going by nodes would break it, where ReplicaSets alone keep to it
-/// roughly.
-fn spreads_hard(pod: &PodEntry, hard_by_default: bool) -> bool {
-    let own = &pod.pod.topology_spread_constraints;
-    if own.is_empty() { hard_by_default } else { own.iter().any(is_hard) }
+/// Pods of a node that have its value unless their rules forbid it.
+fn counted_pods<'a>(machine: &NodeAndClaim<'a>) -> impl Iterator<Item = &'a PodEntry> {
+    let pods = machine.load.into_iter().flat_map(|load| load.pods.values()).map(AsRef::as_ref);
+    pods.filter(|pod| is_counted(pod))
+}
+
+/// Rules of pods that keep them from having a value.
+#[derive(Clone, Copy)]
+struct MayHave {
+    /// True if kube-scheduler's default for pods without a rule is one that must not be broken.
+    hard_by_default: bool,
+    now: Timestamp,
+}
+
+impl MayHave {
+    /// True if a pod may have a value: it does not ask to be left alone, and no rule of its spread must hold. Going by nodes
+    /// would break such a rule, where ReplicaSets alone keep to it roughly.
+    fn value(self, pod: &PodEntry) -> bool {
+        let own = &pod.pod.topology_spread_constraints;
+        let is_hard = if own.is_empty() { self.hard_by_default } else { own.iter().any(is_hard) };
+        !is_hard && !pod.do_not_disrupt.holds(self.now)
+    }
 }
 
 fn is_hard(constraint: &TopologySpreadConstraint) -> bool {
     constraint.when_unsatisfiable == "DoNotSchedule"
 }
 
-/// The value that a node's pods have by us, other than that of a node that leaves; the least where they differ.
-fn current_value(machine: &NodeAndClaim<'_>) -> Option<i32> {
-    let pods = machine.load.into_iter().flat_map(|load| load.pods.values());
-    let ours = pods.filter(|pod| is_counted(pod)).filter_map(|pod| match pod.deletion_cost {
-        DeletionCost::Ours(value) => Some(value),
-        _ => None,
-    });
-    ours.filter(|value| *value != LEAVING).min()
+/// The value that most of a node's pods have by us, other than that of a node that leaves; of several the least. A single pod
+/// may have copied its value from its template.
+fn current_value(machine: &NodeAndClaim<'_>, may_have: MayHave) -> Option<i32> {
+    let mut numbers: BTreeMap<i32, usize> = BTreeMap::new();
+    for pod in counted_pods(machine).filter(|pod| may_have.value(pod)) {
+        if let DeletionCost::Ours(value) = pod.deletion_cost {
+            *numbers.entry(value).or_default() += 1;
+        }
+    }
+    numbers.remove(&LEAVING);
+    numbers.into_iter().max_by_key(|(value, pods)| (*pods, Reverse(*value))).map(|(value, _)| value)
 }
 
 /// The NodePool of a pod's node.

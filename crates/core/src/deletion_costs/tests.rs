@@ -18,7 +18,12 @@ use crate::cluster_state::{ClusterState, WatchedKind};
 struct World {
     state: ClusterState,
     version: u64,
+    /// Pods as the API server has them, by name.
+    pods: BTreeMap<String, Value>,
 }
+
+const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+const MARK: &str = "dovetail.dev/pod-deletion-cost";
 
 fn start() -> Timestamp {
     "2026-03-10T12:00:00Z".parse().unwrap()
@@ -39,7 +44,7 @@ impl World {
         state.list_begins(WatchedKind::Pod);
         state.list_ends(WatchedKind::Pod);
         state.apply_pool(serde_json::from_value::<NodePool>(pool).unwrap());
-        Self { state, version: 10 }
+        Self { state, version: 10, pods: BTreeMap::new() }
     }
 
     fn node(&mut self, name: &str, instance_type: &str, change: impl FnOnce(&mut Value, &mut Value)) -> &mut Self {
@@ -61,7 +66,7 @@ impl World {
                     "topology.kubernetes.io/zone": "a", "karpenter.sh/capacity-type": "spot",
                     "karpenter.sh/nodepool": "default"}},
             "spec": {"providerID": format!("aws:///a/{name}"), "taints": []},
-            "status": {"capacity": {"cpu": "2"}, "allocatable": {"cpu": "2"},
+            "status": {"capacity": {"cpu": "2", "pods": "110"}, "allocatable": {"cpu": "2", "pods": "110"},
                 "conditions": [{"type": "Ready", "status": "True"}]},
         });
         change(&mut claim, &mut node);
@@ -79,15 +84,21 @@ impl World {
 
     /// A ReplicaSet's pod.
     fn pod(&mut self, name: &str, node: &str, change: impl FnOnce(&mut Value)) -> &mut Self {
-        self.version += 1;
         let mut pod = json!({
-            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "labels": {"app": "web"},
-                "resourceVersion": self.version.to_string(), "annotations": {},
+            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "labels": {"app": "web"}, "annotations": {},
                 "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "o", "controller": true}]},
             "spec": {"nodeName": node, "containers": []}, "status": {"phase": "Running"},
         });
         change(&mut pod);
-        self.state.apply_pod(&serde_json::from_value::<Pod>(pod).unwrap()).unwrap();
+        self.put(name, pod)
+    }
+
+    /// The API server has a pod so, in a version of its own.
+    fn put(&mut self, name: &str, mut pod: Value) -> &mut Self {
+        self.version += 1;
+        pod["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.state.apply_pod(&serde_json::from_value::<Pod>(pod.clone()).unwrap()).unwrap();
+        self.pods.insert(name.to_owned(), pod);
         self
     }
 
@@ -95,37 +106,53 @@ impl World {
         self.plan_with(&[])
     }
 
+    /// The plan once nothing is kept any more that is only kept for a while.
     fn plan_with(&self, default_spread: &[TopologySpreadConstraint]) -> CostPlan {
-        let now = Moment { monotonic: Duration::from_secs(600), wall: start() + jiff::SignedDuration::from_mins(10) };
-        let offers =
-            [("default".to_owned(), Arc::new(vec![Arc::new(typed("small", 0.03)), Arc::new(typed("large", 0.1))]))];
-        plan_deletion_costs(&self.state.snapshot(), &offers.into(), default_spread, now)
+        let mut before = ValuedNodes::default();
+        self.plan_at(&mut before, default_spread, 600 - KEPT_FOR.as_secs());
+        self.plan_at(&mut before, default_spread, 600)
     }
 
-    /// Carries a plan's writes out, as the API server does.
+    fn plan_at(&self, before: &mut ValuedNodes, default_spread: &[TopologySpreadConstraint], seconds: u64) -> CostPlan {
+        plan_deletion_costs(&self.state.snapshot(), &offers(), default_spread, before, at(seconds))
+    }
+
+    /// Carries a plan's writes out, as the API server does: on the version that was seen, and nothing but annotations.
     fn write(&mut self, plan: &CostPlan) {
         for write in &plan.writes {
-            let entry = self.state.snapshot().pods[&write.uid].clone();
-            assert_eq!(Some(self.version_of(&write.uid)), write.version.or(entry.resource_version));
-            let node = entry.node_name.clone();
-            self.pod(&write.name, &node, |pod| pod["metadata"]["annotations"] = annotations_of(write.change));
+            let mut pod = self.pods[&write.name].clone();
+            let version = write.version.map(|version| json!(version.to_string()));
+            assert_eq!(version.as_ref(), Some(&pod["metadata"]["resourceVersion"]), "{write:?}");
+            let (value, mark) = match write.change {
+                CostChange::Set(value) => (Some(json!(value.to_string())), Some(json!(value.to_string()))),
+                CostChange::Remove => (Some(Value::Null), Some(Value::Null)),
+                CostChange::Unmark => (None, Some(Value::Null)),
+            };
+            let own = pod["metadata"]["annotations"].as_object_mut().unwrap();
+            for (key, value) in [(COST, value), (MARK, mark)] {
+                match value {
+                    Some(Value::Null) => drop(own.remove(key)),
+                    Some(value) => drop(own.insert(key.to_owned(), value)),
+                    None => {}
+                }
+            }
+            self.put(&write.name, pod);
         }
-    }
-
-    fn version_of(&self, uid: &str) -> u64 {
-        self.state.snapshot().pods[uid].resource_version.unwrap()
     }
 }
 
-fn annotations_of(change: CostChange) -> Value {
-    match change {
-        CostChange::Set(value) => ours(value),
-        CostChange::Remove | CostChange::Unmark => json!({}),
-    }
+fn at(seconds: u64) -> Moment {
+    let wall = start() + jiff::SignedDuration::from_secs(i64::try_from(seconds).unwrap());
+    Moment { monotonic: Duration::from_secs(seconds), wall }
+}
+
+fn offers() -> OffersByClass {
+    let types = vec![Arc::new(typed("small", 0.03)), Arc::new(typed("large", 0.1))];
+    [("default".to_owned(), Arc::new(types))].into()
 }
 
 fn ours(value: i32) -> Value {
-    json!({"controller.kubernetes.io/pod-deletion-cost": value.to_string(), "dovetail.dev/pod-deletion-cost": value.to_string()})
+    json!({COST: value.to_string(), MARK: value.to_string()})
 }
 
 fn typed(name: &str, price: f64) -> crate::InstanceType {
@@ -290,21 +317,21 @@ fn value_of_a_user_stays_and_so_does_a_pod_with_a_hard_spread() {
         pod["spec"]["topologySpreadConstraints"] = spread("DoNotSchedule");
         pod["metadata"]["annotations"] = ours(-7);
     });
-    let cost = "controller.kubernetes.io/pod-deletion-cost";
-    world.pod("users", "n", |pod| pod["metadata"]["annotations"] = json!({cost: "5"}));
+    world.pod("users", "n", |pod| pod["metadata"]["annotations"] = json!({COST: "5"}));
     world.pod("overwritten", "n", |pod| {
         pod["metadata"]["annotations"] = ours(-7);
-        pod["metadata"]["annotations"][cost] = json!("5");
+        pod["metadata"]["annotations"][COST] = json!("5");
     });
     let changes = |plan: &CostPlan| -> BTreeSet<(String, String)> {
         plan.writes.iter().map(|one| (one.name.clone(), format!("{:?}", one.change))).collect()
     };
     let pairs =
         |all: &[(&str, &str)]| all.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<BTreeSet<_>>();
-    let expected = [("plain", "Set(-7)"), ("soft", "Set(-7)"), ("spread-later", "Remove"), ("overwritten", "Unmark")];
+    let expected =
+        [("plain", "Set(-1024)"), ("soft", "Set(-1024)"), ("spread-later", "Remove"), ("overwritten", "Unmark")];
     assert_eq!(changes(&world.plan()), pairs(&expected));
     let hard = serde_json::from_value(spread("DoNotSchedule")[0].clone()).unwrap();
-    let expected = [("soft", "Set(-7)"), ("spread-later", "Remove"), ("overwritten", "Unmark")];
+    let expected = [("soft", "Set(-1024)"), ("spread-later", "Remove"), ("overwritten", "Unmark")];
     assert_eq!(changes(&world.plan_with(&[hard])), pairs(&expected), "kube-scheduler spreads those without a rule");
     let removed = remove_deletion_costs(&world.state.snapshot());
     let removed: BTreeSet<_> = removed
@@ -327,9 +354,177 @@ fn new_node_changes_no_value_of_another() {
     assert_eq!(set_pods(&world.plan()), [("on-b", -1536)]);
 }
 
+/// The changes of pods, in their order.
+fn changes(plan: &CostPlan) -> Vec<(&str, CostChange)> {
+    plan.writes.iter().map(|one| (one.name.as_str(), one.change)).collect()
+}
+
+#[test]
+fn pod_that_asks_to_be_left_alone_is_not_taken_first() {
+    let mut world = World::new(|_| ());
+    world.node("n", "small", |claim, _| claim["metadata"]["deletionTimestamp"] = json!(start()));
+    let protect = |pod: &mut Value| pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = json!("true");
+    world.pod("plain", "n", |_| ()).pod("protected", "n", protect).pod("later", "n", |pod| {
+        pod["metadata"]["annotations"] = ours(LEAVING);
+        protect(pod);
+    });
+    world.pod("until", "n", |pod| {
+        pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = json!("11m");
+        pod["status"]["startTime"] = json!(start());
+    });
+    assert_eq!(changes(&world.plan()), [("later", CostChange::Remove), ("plain", CostChange::Set(LEAVING))]);
+    let later = world.plan_at(&mut ValuedNodes::default(), &[], 662);
+    assert!(set_pods(&later).contains(&("until", LEAVING)), "its time is over: {later:?}");
+}
+
+#[test]
+fn leaving_nodes_have_values_unless_their_pool_is_only_observed() {
+    for (why, expected, change) in [
+        ("static", true, (|pool| pool["spec"]["replicas"] = json!(3)) as fn(&mut Value)),
+        ("Never", true, |pool| pool["spec"]["disruption"]["consolidateAfter"] = json!("Never")),
+        ("observed", false, |pool| pool["metadata"]["annotations"]["dovetail.dev/disruption"] = json!("observe")),
+        ("unclear", false, |pool| pool["metadata"]["annotations"]["dovetail.dev/disruption"] = json!("perhaps")),
+    ] {
+        let mut world = World::new(change);
+        world.node("n", "unknown", |claim, _| claim["metadata"]["deletionTimestamp"] = json!(start()));
+        world.pod("web", "n", |_| ());
+        assert_eq!(set_pods(&world.plan()) == [("web", LEAVING)], expected, "{why}");
+    }
+}
+
+/// A cluster of three equal nodes with a pod each, whose budget allows one, and the node `a` has values.
+fn one_of_three() -> (World, ValuedNodes) {
+    let mut world = World::new(|pool| pool["spec"]["disruption"]["budgets"] = json!([{"nodes": "1"}]));
+    for node in ["a", "b", "c"] {
+        world.node(node, "small", |_, _| ()).pod(&format!("on-{node}"), node, |pod| {
+            pod["metadata"]["labels"] = json!({"app": node});
+            pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+        });
+    }
+    let mut before = ValuedNodes::default();
+    let plan = world.plan_at(&mut before, &[], 600);
+    assert_eq!(set_pods(&plan), [("on-a", -1024)]);
+    world.write(&plan);
+    (world, before)
+}
+
+fn budget(world: &mut World, app: &str, allowed: u32) {
+    let budget = json!({"metadata": {"name": "pdb", "namespace": "default", "uid": "pdb", "generation": 1},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": app}}},
+        "status": {"observedGeneration": 1, "disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1,
+            "expectedPods": 1}});
+    world.state.apply_budget(serde_json::from_value(budget).unwrap());
+}
+
+/// Both by a PodDisruptionBudget that allows nothing, and by a pod that is expected on the node.
+#[test]
+fn node_that_may_not_go_for_a_short_time_keeps_its_values() {
+    for expected in [false, true] {
+        let (mut world, mut before) = one_of_three();
+        if expected {
+            world.pod("waits", "", |pod| pod["status"]["phase"] = json!("Pending"));
+            let target = crate::cluster_state::NominationTarget::Node("a".into());
+            world.state.nominate(["uid-waits"], &target, Duration::from_secs(5000));
+        } else {
+            budget(&mut world, "a", 0);
+        }
+        for seconds in [610, 700, 899] {
+            let plan = world.plan_at(&mut before, &[], seconds);
+            assert_eq!((order(&plan), &plan.writes[..]), (vec!["a"], &[][..]), "{seconds} {expected}");
+        }
+        let plan = world.plan_at(&mut before, &[], 900);
+        assert_eq!(changes(&plan), [("on-b", CostChange::Set(-1024)), ("on-a", CostChange::Remove)], "{expected}");
+        world.write(&plan);
+        budget(&mut world, "a", 1);
+        let plan = world.plan_at(&mut before, &[], 6000);
+        assert_eq!((order(&plan), &plan.writes[..]), (vec!["b"], &[][..]), "it does not go back");
+    }
+}
+
+#[test]
+fn better_node_takes_no_value_of_another_where_the_budget_binds() {
+    let (mut world, mut before) = one_of_three();
+    world.node("best", "large", |_, _| ()).pod("on-best", "best", |_| ());
+    for before in [&mut before, &mut ValuedNodes::default()] {
+        let plan = world.plan_at(before, &[], 4000);
+        assert_eq!((order(&plan), &plan.writes[..]), (vec!["a"], &[][..]), "also for a leader that begins");
+    }
+    world.node("a", "small", |_, node| {
+        node["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = json!("true");
+    });
+    let expected = [("on-best", CostChange::Set(-1024)), ("on-a", CostChange::Remove)];
+    assert_eq!(changes(&world.plan_at(&mut before, &[], 4010)), expected, "one that is protected loses them at once");
+}
+
+#[test]
+fn values_are_kept_for_a_while_when_the_budget_shrinks() {
+    let (mut world, mut before) = one_of_three();
+    world.node("c", "small", |claim, _| claim["metadata"]["deletionTimestamp"] = json!(start()));
+    let plan = world.plan_at(&mut before, &[], 610);
+    assert_eq!(changes(&plan), [("on-c", CostChange::Set(LEAVING))], "c leaves, and uses the budget up");
+    assert_eq!(order(&plan), ["c", "a"]);
+    let plan = world.plan_at(&mut before, &[], 900);
+    assert!(changes(&plan).contains(&("on-a", CostChange::Remove)), "{plan:?}");
+}
+
+/// Wrong values go first, and removals have a quarter of the pace.
+#[test]
+fn removals_do_not_wait_for_all_values() {
+    let mut world = World::new(|pool| pool["spec"]["disruption"]["budgets"] = json!([{"nodes": "1"}]));
+    world.node("best", "large", |_, _| ()).node("beyond", "small", |_, _| ()).node("undone", "small", |_, _| ());
+    for at in 0..9 {
+        world.pod(&format!("set-{at}"), "best", |_| ());
+    }
+    for at in 0..2 {
+        world.pod(&format!("undone-{at}"), "undone", |pod| pod["metadata"]["annotations"] = ours(LEAVING));
+        world.pod(&format!("off-{at}"), "beyond", |pod| {
+            pod["metadata"]["annotations"] = ours(-7);
+            pod["metadata"]["ownerReferences"][0]["kind"] = json!("StatefulSet");
+        });
+    }
+    let plan = world.plan();
+    let kinds: String = plan.writes.iter().map(|one| one.name.chars().next().unwrap()).collect();
+    assert_eq!(kinds, "uusssosssosss");
+}
+
+#[test]
+fn value_copied_by_a_template_revalues_no_node() {
+    let mut world = World::new(|_| ());
+    world.node("a", "small", |_, _| ()).node("b", "small", |_, _| ());
+    for node in ["a", "b"] {
+        for at in 0..3 {
+            world.pod(&format!("{node}-{at}"), node, |_| ());
+        }
+    }
+    let plan = world.plan();
+    world.write(&plan);
+    world.pod("a-copy", "a", |pod| pod["metadata"]["annotations"] = ours(-500_000));
+    world.pod("b-copy", "b", |pod| pod["metadata"]["annotations"] = ours(-500_000));
+    assert_eq!(set_pods(&world.plan()), [("a-copy", -2048), ("b-copy", -1024)]);
+}
+
+#[test]
+fn nodes_are_asked_in_order_until_the_budget_is_full() {
+    let mut world = World::new(|pool| pool["spec"]["disruption"]["budgets"] = json!([{"nodes": "2"}]));
+    for at in 0..50 {
+        world.node(&format!("n{at:02}"), if at == 40 { "large" } else { "small" }, |_, _| ());
+    }
+    world.node("unpriced", "unknown", |_, _| ());
+    let snapshot = world.state.snapshot();
+    let machines = machines(&snapshot, at(600));
+    let mut asked = Vec::new();
+    let before = ValuedNodes::default();
+    let ranked = rank::rank_nodes(&snapshot, &machines, &offers(), &before, at(600), |machine| {
+        asked.push(machine.node.name.clone());
+        if machine.node.name == "n00" { rank::Goes::NotNow } else { rank::Goes::Now }
+    });
+    assert_eq!(ranked.in_order.len(), 2);
+    assert_eq!(asked, ["n40", "n00", "n01"]);
+}
+
 /// A drawn node: its type, if it drifts, leaves or is protected, and the annotations of its pods.
 fn drawn() -> impl Strategy<Value = (bool, u8, Vec<u8>)> {
-    (any::<bool>(), 0u8..6, proptest::collection::vec(0u8..6, 0..5))
+    (any::<bool>(), 0u8..6, proptest::collection::vec(0u8..7, 0..5))
 }
 
 proptest! {
@@ -351,18 +546,21 @@ proptest! {
                 world.pod(&format!("p{at}-{which}"), &name, |pod| match own {
                     0 => pod["metadata"]["annotations"] = ours(-3000 + i32::try_from(at).unwrap()),
                     1 => pod["metadata"]["annotations"] = ours(LEAVING),
-                    2 => pod["metadata"]["annotations"] = json!({"controller.kubernetes.io/pod-deletion-cost": "7"}),
+                    2 => pod["metadata"]["annotations"] = json!({COST: "7"}),
+                    4 => pod["metadata"]["annotations"] = json!({COST: "7", MARK: "-9"}),
                     3 => pod["spec"]["topologySpreadConstraints"] = json!([{"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}]),
                     _ => (),
                 });
             }
         }
-        let users = |world: &World| world.state.snapshot().pods.values().filter(|pod| pod.deletion_cost == DeletionCost::OfUser).count();
+        let users = |world: &World| world.pods.values().filter(|pod| pod["metadata"]["annotations"][COST] == "7").count();
         let (plan, before) = (world.plan(), users(&world));
         prop_assert!(plan.values.values().filter(|value| **value != LEAVING).count() <= 2 * budget);
         prop_assert!(plan.values.values().all(|value| *value < 0));
         world.write(&plan);
-        prop_assert_eq!(world.plan(), CostPlan { values: plan.values, writes: vec![] });
+        let again = world.plan();
+        prop_assert_eq!(again.writes, vec![]);
+        prop_assert!(again.values.keys().eq(plan.values.keys()), "a node without pods may have another value by rounding");
         prop_assert_eq!(users(&world), before);
         let removed = remove_deletion_costs(&world.state.snapshot());
         world.write(&CostPlan { values: BTreeMap::new(), writes: removed });

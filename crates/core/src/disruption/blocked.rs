@@ -62,7 +62,7 @@ fn pods<'a>(machine: &NodeAndClaim<'a>) -> impl Iterator<Item = &'a PodEntry> {
 }
 
 /// The reason if a PodDisruptionBudget would refuse the eviction of a pod on it. Judged pod by pod.
-fn protected(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<String> {
+pub fn protected(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<String> {
     let evicted = |pod: &&PodEntry| pod.is_active() && !pod.do_not_disrupt.holds(now) && !ends_with_its_node(pod);
     let pods = machine.load.into_iter().flat_map(|load| load.pods.values()).map(AsRef::as_ref);
     pods.filter(evicted).find_map(|pod| {

@@ -42,6 +42,22 @@ pub(crate) fn counted_on_node(pod: &Value) -> Option<Value> {
     counted
 }
 
+/// The pod with what its node has set aside for its containers, in the place of what they ask for. None for a pod that was never
+/// resized: it has what it asks for.
+pub(crate) fn allocated(pod: &Value) -> Option<Value> {
+    let mut counted = None;
+    for (list, statuses) in LISTS {
+        for (at, container) in pod["spec"][list].as_array().into_iter().flatten().enumerate() {
+            let status = status_of(pod, statuses, &container["name"]);
+            if let Some(allocated) = status.and_then(|status| status.get("allocatedResources")) {
+                let counted = counted.get_or_insert_with(|| pod.clone());
+                counted["spec"][list][at]["resources"]["requests"] = allocated.clone();
+            }
+        }
+    }
+    counted
+}
+
 fn status_of<'a>(pod: &'a Value, statuses: &str, name: &Value) -> Option<&'a Value> {
     pod["status"][statuses].as_array()?.iter().find(|status| status["name"] == *name)
 }
@@ -125,9 +141,10 @@ mod tests {
             let counted = counted_on_node(&pod(asked, allocated, running, conditions));
             assert_eq!(counted.as_ref().map(requests), Some([expected, 0]), "{asked} {allocated} {running}");
         }
+        assert_eq!(allocated(&pod("4", "1", "2", &deferred)).as_ref().map(requests), Some([1000, 0]));
         let never =
             json!({"spec": {"containers": [{"name": "app"}]}, "status": {"containerStatuses": [{"name": "app"}]}});
-        assert_eq!(counted_on_node(&never), None);
+        assert_eq!((counted_on_node(&never), allocated(&never)), (None, None));
     }
 
     #[test]

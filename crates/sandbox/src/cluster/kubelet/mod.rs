@@ -48,12 +48,21 @@ pub(crate) struct Kubelets {
     by_node: BTreeMap<String, String>,
     /// Pods that wait for their volumes to be attached, by node.
     waiting: BTreeMap<String, BTreeSet<(Key, String)>>,
+    /// Times at which containers of pods have what is allocated to them, by the pod's uid.
+    resizing: BTreeMap<String, Instant>,
     addresses: u32,
 }
 
 impl Kubelets {
     pub(crate) fn new(region: Region) -> Self {
-        Self { region, kubelets: BTreeMap::new(), by_node: BTreeMap::new(), waiting: BTreeMap::new(), addresses: 0 }
+        Self {
+            region,
+            kubelets: BTreeMap::new(),
+            by_node: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            resizing: BTreeMap::new(),
+            addresses: 0,
+        }
     }
 
     pub(crate) fn instance_changed(&mut self, ctx: &mut ClusterContext, event: &InstanceEvent) {

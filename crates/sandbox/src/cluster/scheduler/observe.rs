@@ -47,7 +47,11 @@ impl Scheduler {
         };
         let node = pod["spec"]["nodeName"].as_str().filter(|n| !n.is_empty());
         match node {
-            Some(node) => self.pod_bound(&ctx.cache, key, pod, node),
+            Some(node) => {
+                let is_new =
+                    |list: &str| change.old.as_deref().is_some_and(|old| old["spec"][list] != pod["spec"][list]);
+                self.pod_bound(&ctx.cache, key, pod, node, is_new("containers") || is_new("initContainers"));
+            }
             None if is_ours(pod) => {
                 let seen = change.old.as_deref().is_some_and(|old| {
                     old["spec"] == pod["spec"] && old["metadata"]["labels"] == pod["metadata"]["labels"]
@@ -76,21 +80,23 @@ impl Scheduler {
         self.room_on(place.slot, true);
     }
 
-    fn pod_bound(&mut self, cache: &ClusterCache, key: &Key, pod: &Value, node: &str) {
+    /// A pod is on a node; `asks_anew` if its containers ask for something else than before.
+    fn pod_bound(&mut self, cache: &ClusterCache, key: &Key, pod: &Value, node: &str, asks_anew: bool) {
         self.queue.remove(key);
         self.waiting.remove(key);
         self.nominated_no_more(key);
         let Some(slot) = self.state.by_name.get(node).copied() else { return };
         let terminating = pod["metadata"]["deletionTimestamp"].is_string();
         let known = self.state.placed.get(key).filter(|p| p.slot == slot).map(|p| p.class);
-        // One that is resized takes other room than when it came.
+        // One that is resized takes other room than when it came; before its containers start there are no statuses of them.
         let resized = counted_on_node(pod);
-        let as_it_came = known.filter(|_| resized.is_none());
+        let takes_other_room = resized.is_some() || asks_anew;
+        let as_it_came = known.filter(|_| !takes_other_room);
         let class = as_it_came.unwrap_or_else(|| self.class_of(cache, key, resized.as_ref().unwrap_or(pod)).0);
         if self.state.place(key, PlacedPod { class, slot, terminating }) || known.is_some() {
             self.wake_pod_watchers();
         }
-        if resized.is_some() && known != Some(class) {
+        if takes_other_room && known != Some(class) {
             self.room_on(slot, false);
         }
     }
@@ -120,7 +126,7 @@ impl Scheduler {
         if new {
             for pod in ctx.cache.pods_on(name) {
                 if let Some(object) = ctx.cache.get(Kind::Pod, &pod.key).filter(|_| !pod.finished()) {
-                    self.pod_bound(&ctx.cache, &pod.key, object, name);
+                    self.pod_bound(&ctx.cache, &pod.key, object, name, false);
                 }
             }
         }

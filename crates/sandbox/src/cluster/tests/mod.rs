@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod nodes;
+mod resizing;
 mod scheduling;
 mod volumes;
 mod workloads;
