@@ -44,7 +44,7 @@ impl<'a> Plans<'a> {
             let class = pool.spec.template.spec.node_class_ref.name_for(self.snapshot.provider);
             let class = class.and_then(|name| self.snapshot.classes.get(name));
             let on_class = class.and_then(|class| {
-                let computed = hash::of_class(&class.spec, "");
+                let computed = hash::of_class(class, "");
                 hash::OF_CLASS.settled(&class.metadata, &computed).map(|standing| standing.hash)
             });
             let (computed, at) = (hash::of_pool(pool), Generations::of_pool(pool));

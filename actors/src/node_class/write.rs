@@ -72,7 +72,7 @@ pub(super) fn judged(
 ) -> EC2NodeClass {
     let mut class = class.clone();
     let finalizer = settings.provider.class().finalizer;
-    let hash = hash::of_class(&class.spec, &settings.cluster_ca_bundle);
+    let hash = hash::of_class(&class, &settings.cluster_ca_bundle);
     let at = hash::Generations::of_class(&class);
     hash::OF_CLASS.settle(class.annotations_mut(), &hash, at);
     if !class.finalizers().iter().any(|one| one == finalizer) {

@@ -202,7 +202,7 @@ mod tests {
     /// The leader writes its hash on what is settled.
     fn settled(own: &mut Annotations, wanted: AdoptAs) -> Option<AdoptionChange> {
         let change = settle(own, wanted, now());
-        let computed = hash::Computed { same: "9".into(), fresh: "9".into(), fields: String::new() };
+        let computed = hash::Computed { same: "9".into(), fresh: "9".into(), of: String::new() };
         hash::OF_POOL.settle(own, &computed, hash::Generations::default());
         change
     }

@@ -239,7 +239,7 @@ pub fn lowered_min_values(claim: &NodeClaim) -> Option<String> {
 pub fn class_stamps(class: &EC2NodeClass, authority: &str) -> BTreeMap<String, String> {
     let profile = class.status.as_ref().map(|status| status.instance_profile.clone()).filter(|name| !name.is_empty());
     let profile = profile.map(|name| (keys::INSTANCE_PROFILE_NAME.to_owned(), name));
-    let computed = hash::of_class(&class.spec, authority);
+    let computed = hash::of_class(class, authority);
     let hash = hash::OF_CLASS.for_claims(&class.metadata, &computed, hash::Generations::of_class(class));
     hash::OF_CLASS.stamp(&hash).into_iter().chain(profile).collect()
 }

@@ -12,7 +12,8 @@ mod tests;
 mod written;
 
 use dovetail_api::hash::{OFFSET, fnv_from};
-use dovetail_api::v1::{EC2NodeClassSpec, Kubelet, NodePool};
+use dovetail_api::v1::{EC2NodeClass, EC2NodeClassSpec, Kubelet, NodePool};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 pub use written::{Agreement, Computed, Generations, HashKeys, OF_CLASS, OF_POOL, Standing};
@@ -38,24 +39,26 @@ pub fn node_class(spec: &EC2NodeClassSpec, authority: &str) -> String {
     go::joined([of_spec, go::text(family(spec)), go::text(authority), go::text(&kubelet(spec))]).to_string()
 }
 
-/// The hash of a pool's template, with the fields that it is of.
+/// The hash of a pool's template, with the fields and the pool that it is of.
 #[must_use]
 pub fn of_pool(pool: &NodePool) -> Computed {
     let hash = node_pool(pool);
-    Computed { same: hash.clone(), fresh: hash, fields: fields_of(&structs::NODE_CLAIM_TEMPLATE) }
+    Computed { same: hash.clone(), fresh: hash, of: of(&structs::NODE_CLAIM_TEMPLATE, &pool.metadata) }
 }
 
-/// The hash of a class's spec, with the fields that it is of. The authority is no part of what changes are found by: another one
+/// The hash of a class's spec, with the fields and the class that it is of. The authority is no part of what changes are found by: another one
 /// alone makes no node drift.
 #[must_use]
-pub fn of_class(spec: &EC2NodeClassSpec, authority: &str) -> Computed {
-    let fields = fields_of(&structs::EC2_NODE_CLASS_SPEC);
-    Computed { same: node_class(spec, ""), fresh: node_class(spec, authority), fields }
+pub fn of_class(class: &EC2NodeClass, authority: &str) -> Computed {
+    let of = of(&structs::EC2_NODE_CLASS_SPEC, &class.metadata);
+    Computed { same: node_class(&class.spec, ""), fresh: node_class(&class.spec, authority), of }
 }
 
-/// A short hash of the names of fields: another one is of a release that hashes others.
-fn fields_of(of: &'static go::GoStruct) -> String {
-    format!("{:08x}", fnv_from(OFFSET, format!("{of:?}").bytes()) & 0xffff_ffff)
+/// A short hash of the names of fields and of the object's uid: another one is of a release that hashes others, or of another
+/// cluster's object.
+fn of(fields: &'static go::GoStruct, metadata: &ObjectMeta) -> String {
+    let all = format!("{fields:?} {}", metadata.uid.as_deref().unwrap_or_default());
+    format!("{:08x}", fnv_from(OFFSET, all.bytes()) & 0xffff_ffff)
 }
 
 /// Image families, as aliases have them in lower case.

@@ -281,7 +281,7 @@ fn of_class(class: &EC2NodeClass, version: Option<String>, readable: bool) -> Of
         reservations: (found, class.spec.capacity_reservation_selector_terms.is_empty()),
         images: class.spec.ami_selector_terms.clone(),
     };
-    let hash = hash::OF_CLASS.settled(&class.metadata, &hash::of_class(&class.spec, ""));
+    let hash = hash::OF_CLASS.settled(&class.metadata, &hash::of_class(class, ""));
     OfClass { version, seen: 0, hash, sees }
 }
 

@@ -22,7 +22,7 @@ fn karpenters(stamp: &[(&str, &str)]) -> World {
 fn taken_over(world: &mut World, wanted: AdoptAs) {
     let mut own: Annotations = serde_json::from_value(world.pool["metadata"]["annotations"].clone()).unwrap();
     assert!(settle(&mut own, wanted, at(world.seconds)).is_some());
-    let computed = Computed { same: "2".into(), fresh: "2".into(), fields: String::new() };
+    let computed = Computed { same: "2".into(), fresh: "2".into(), of: String::new() };
     OF_POOL.settle(&mut own, &computed, Generations::default());
     let mut pool = world.pool.clone();
     pool["metadata"]["annotations"] = json!(own);

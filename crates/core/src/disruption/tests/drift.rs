@@ -42,7 +42,7 @@ impl Drifting {
     fn apply_class(&mut self) {
         self.class["metadata"]["resourceVersion"] = json!(self.world.next().to_string());
         let mut class: EC2NodeClass = serde_json::from_value(self.class.clone()).unwrap();
-        let (hash, at) = (hash::of_class(&class.spec, ""), hash::Generations::default());
+        let (hash, at) = (hash::of_class(&class, ""), hash::Generations::default());
         hash::OF_CLASS.settle(class.metadata.annotations.get_or_insert_default(), &hash, at);
         self.class = json!(class);
         self.world.state.apply_class(class);

@@ -1,11 +1,11 @@
 //! The annotation [`COMPUTED_HASH`]: what the leader has computed for an object, and the hash that stood on it then.
 //!
 //! ```text
-//! fields:1f3a generation:5 9:7 8
-//! │           │            │   └ an earlier template, with the hash that was computed for it
-//! │           │            └ this template: 9 is computed for it, and 7 stands on the object
-//! │           └ the object's generation when that was written
-//! └ the fields that are hashed
+//! of:1f3a generation:5 9:7 8
+//! │       │            │   └ an earlier template, with the hash that was computed for it
+//! │       │            └ this template: 9 is computed for it, and 7 stands on the object
+//! │       └ the object's generation when that was written
+//! └ the object, and the fields that are hashed
 //! ```
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const ANY: &str = "*";
 /// What the annotation says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
-    pub fields: String,
+    pub of: String,
     pub generation: Option<i64>,
     /// Templates, the present one first.
     pub entries: Vec<Entry>,
@@ -47,7 +47,7 @@ impl Record {
         let mut record = Self::default();
         for word in own.get(COMPUTED_HASH).into_iter().flat_map(|text| text.split_whitespace()) {
             match word.split_once(':') {
-                Some(("fields", fields)) => fields.clone_into(&mut record.fields),
+                Some(("of", of)) => of.clone_into(&mut record.of),
                 Some(("generation", generation)) => record.generation = generation.parse().ok(),
                 _ => record.entries.push(Entry::read(word)),
             }
@@ -58,14 +58,14 @@ impl Record {
 
     /// The annotation's text.
     pub fn written(&self) -> String {
-        let fields = (!self.fields.is_empty()).then(|| format!("fields:{}", self.fields));
+        let of = (!self.of.is_empty()).then(|| format!("of:{}", self.of));
         let generation = self.generation.map(|generation| format!("generation:{generation}"));
         let entries = self.entries.iter().take(MOST_ENTRIES).map(Entry::written);
-        fields.into_iter().chain(generation).chain(entries).collect::<Vec<_>>().join(" ")
+        of.into_iter().chain(generation).chain(entries).collect::<Vec<_>>().join(" ")
     }
 
     /// The template for which this is computed, if it is remembered.
-    pub fn of(&self, computed: &str) -> Option<&Entry> {
+    pub fn template(&self, computed: &str) -> Option<&Entry> {
         self.entries.iter().find(|one| one.computed == computed)
     }
 

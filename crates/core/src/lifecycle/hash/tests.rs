@@ -64,7 +64,7 @@ type Annotations = BTreeMap<String, String>;
 
 /// What is computed for an object, by a release that hashes some fields.
 fn computed(hash: &str) -> Computed {
-    Computed { same: hash.into(), fresh: hash.into(), fields: "f".into() }
+    Computed { same: hash.into(), fresh: hash.into(), of: "f".into() }
 }
 
 /// An object at a generation, whose status is of the generation that was judged.
@@ -126,7 +126,9 @@ fn annotations_of_an_old_manifest_make_no_claim_drift() {
     // The one before is known: claims with it have drifted, and go on.
     let former = settled(&with(&own, by_karpenter("1")), "10", at(3, 3));
     assert_eq!((found(&former), claim(&former, "10", "1")), ("10", Agreement::Differs));
-    for dump in [by_karpenter("7"), ours("7"), settled(&by_karpenter("7"), "9", at(1, 1))] {
+    let mut elsewhere = ours("9");
+    OF_POOL.settle(&mut elsewhere, &Computed { fresh: "7".into(), ..computed("10") }, at(20, 3));
+    for dump in [by_karpenter("7"), ours("7"), settled(&by_karpenter("7"), "9", at(1, 1)), elsewhere] {
         // It is applied, or the object is replaced by it; limits may change with it.
         for (base, generations) in [(&own, at(9, 9)), (&Annotations::new(), at(9, 9)), (&Annotations::new(), at(9, 8))]
         {
@@ -169,10 +171,10 @@ fn karpenter_that_led_in_between_makes_no_claim_drift() {
 fn release_that_hashes_other_fields_makes_no_claim_drift() {
     for generations in [at(3, 3), at(4, 3)] {
         let mut own = ours("10");
-        OF_POOL.settle(&mut own, &Computed { fields: "g".into(), ..computed("11") }, generations);
+        OF_POOL.settle(&mut own, &Computed { of: "g".into(), ..computed("11") }, generations);
         let metadata = ObjectMeta { annotations: Some(own.clone()), ..ObjectMeta::default() };
         assert_eq!(OF_POOL.settled(&metadata, &computed("11")), None, "its predecessor looks for itself");
-        let standing = OF_POOL.settled(&metadata, &Computed { fields: "g".into(), ..computed("11") }).unwrap();
+        let standing = OF_POOL.settled(&metadata, &Computed { of: "g".into(), ..computed("11") }).unwrap();
         assert_ne!(standing.agrees("10"), Agreement::Differs, "{generations:?}: {own:?}");
     }
 }
@@ -186,7 +188,7 @@ fn another_authority_alone_changes_no_hash() {
     .unwrap();
     let settled = |class: &EC2NodeClass, authority: &str| {
         let mut class = class.clone();
-        let (computed, at) = (of_class(&class.spec, authority), Generations::of_class(&class));
+        let (computed, at) = (of_class(&class, authority), Generations::of_class(&class));
         OF_CLASS.settle(class.metadata.annotations.get_or_insert_default(), &computed, at);
         class
     };
@@ -197,7 +199,7 @@ fn another_authority_alone_changes_no_hash() {
     later.metadata.generation = Some(3);
     let later = settled(&later, "two");
     assert_eq!(OF_CLASS.found(later.metadata.annotations.as_ref().unwrap()).cloned(), hash);
-    let standing = OF_CLASS.settled(&later.metadata, &of_class(&later.spec, "three")).unwrap();
+    let standing = OF_CLASS.settled(&later.metadata, &of_class(&later, "three")).unwrap();
     for authority in ["two", "three"] {
         let stamped = crate::lifecycle::claim::class_stamps(&later, authority);
         assert_eq!(standing.agrees(&stamped[OF_CLASS.hash]), Agreement::Same, "a launch stamps it so");
@@ -266,7 +268,7 @@ proptest! {
     #[test]
     fn settled_is_settled_and_ours(
         hash in "[7-9]", version in prop::sample::select(vec!["", "v2", "v3", "dovetail-v2"]),
-        record in prop::sample::select(vec!["", "7", "8 7", "fields:f generation:1 9:8,7 8", "fields:f 9:8,*", "x,:", ":"]),
+        record in prop::sample::select(vec!["", "7", "8 7", "of:f generation:1 9:8,7 8", "of:f 9:8,*", "x,:", ":"]),
         computed in "[7-9]", now in 1..3_i64, judged in 1..3_i64,
     ) {
         let pairs = [(OF_POOL.hash, hash.as_str()), (OF_POOL.version, version), ("dovetail.dev/computed-hash", record)];

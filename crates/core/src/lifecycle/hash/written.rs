@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Annotations are anybody's: a manifest that was dumped once brings old ones back, a replaced object has none, Karpenter writes
-//! its own. So the record has the generation that it is of, which is held against the one in the status, and the fields that are
-//! hashed. Where it says nothing of the object as it is, no claim begins to drift by its hash before the next edit: one that
-//! is Drifted by that already goes on. The same holds for a hash of another's that is found beside a good record.
+//! its own. So the record has the generation that it is of, which is held against the one in the status, the object's uid and
+//! the fields that are hashed. Where it says nothing of the object as it is, no claim begins to drift by its hash before the
+//! next edit; one that is Drifted by that already goes on. The same holds for a hash of another's beside a good record.
 //!
 //! A hash that is not what is computed is no change of the object: a field that this release does not know, an empty list,
 //! another certificate authority.
@@ -34,8 +34,8 @@ pub struct Computed {
     pub same: String,
     /// The hash that is written after a change.
     pub fresh: String,
-    /// The fields that are hashed, as a short hash of their names.
-    pub fields: String,
+    /// The object and the fields that are hashed, as a short hash of its uid and of their names.
+    pub of: String,
 }
 
 /// An object's generation, and the one that a leader has judged last, by its status, which no manifest overwrites.
@@ -148,7 +148,7 @@ impl HashKeys {
     pub fn settled(self, metadata: &ObjectMeta, computed: &Computed) -> Option<Standing> {
         let own = metadata.annotations.as_ref()?;
         let mut record = Record::read(own);
-        if record.entries.is_empty() || record.fields != computed.fields {
+        if record.entries.is_empty() || record.of != computed.of {
             return None;
         }
         let entry = record.entries.remove(0);
@@ -176,12 +176,12 @@ impl HashKeys {
     /// Writes the object's hash into its annotations, and the record of it.
     pub fn settle(self, own: &mut Annotations, computed: &Computed, at: Generations) {
         let mut record = Record::read(own);
-        let (found, past) = (self.found(own).cloned(), record.of(&computed.same).cloned());
-        // A record of an earlier generation than was judged is an old copy, or Karpenter has led since. One that lacks the object
-        // as it was judged is of another.
+        let (found, past) = (self.found(own).cloned(), record.template(&computed.same).cloned());
+        // A record of an earlier generation than was judged is an old copy, or Karpenter has led since. One of a later generation,
+        // and one that lacks the object as it was judged, are of another.
         let is_trusted = !record.entries.is_empty()
-            && record.fields == computed.fields
-            && record.generation >= at.judged
+            && record.of == computed.of
+            && (at.judged..=at.now.max(at.judged)).contains(&record.generation)
             && (past.is_some() || !at.are_same());
         let mut entry = past.unwrap_or_else(|| {
             let there = found.clone().filter(|_| at.are_same());
@@ -200,7 +200,7 @@ impl HashKeys {
         }
         own.extend(self.stamp(&entry.standing));
         record.entries.insert(0, entry);
-        let record = Record { fields: computed.fields.clone(), generation: at.now, ..record };
+        let record = Record { of: computed.of.clone(), generation: at.now, ..record };
         own.insert(COMPUTED_HASH.to_owned(), record.written());
     }
 }
