@@ -43,20 +43,20 @@ pub fn node_class(spec: &EC2NodeClassSpec, authority: &str) -> String {
 #[must_use]
 pub fn of_pool(pool: &NodePool) -> Computed {
     let hash = node_pool(pool);
-    Computed { same: hash.clone(), fresh: hash, of: of(&structs::NODE_CLAIM_TEMPLATE, &pool.metadata) }
+    Computed { same: hash.clone(), fresh: hash, of: subject_of(&structs::NODE_CLAIM_TEMPLATE, &pool.metadata) }
 }
 
 /// The hash of a class's spec, with the fields and the class that it is of. The authority is no part of what changes are found by: another one
 /// alone makes no node drift.
 #[must_use]
 pub fn of_class(class: &EC2NodeClass, authority: &str) -> Computed {
-    let of = of(&structs::EC2_NODE_CLASS_SPEC, &class.metadata);
+    let of = subject_of(&structs::EC2_NODE_CLASS_SPEC, &class.metadata);
     Computed { same: node_class(&class.spec, ""), fresh: node_class(&class.spec, authority), of }
 }
 
 /// A short hash of the names of fields and of the object's uid: another one is of a release that hashes others, or of another
 /// cluster's object.
-fn of(fields: &'static go::GoStruct, metadata: &ObjectMeta) -> String {
+fn subject_of(fields: &'static go::GoStruct, metadata: &ObjectMeta) -> String {
     let all = format!("{fields:?} {}", metadata.uid.as_deref().unwrap_or_default());
     format!("{:08x}", fnv_from(OFFSET, all.bytes()) & 0xffff_ffff)
 }

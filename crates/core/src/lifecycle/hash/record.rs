@@ -19,7 +19,7 @@ const MOST_ALSO: usize = 4;
 /// Word for hashes that nobody knows.
 const ANY: &str = "*";
 
-/// What the annotation says.
+/// The annotation, read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
     pub of: String,
@@ -43,13 +43,13 @@ pub(super) struct Entry {
 
 impl Record {
     /// Reads the annotation; one that makes no sense says nothing that is trusted.
-    pub fn read(own: &BTreeMap<String, String>) -> Self {
+    pub fn read_from(own: &BTreeMap<String, String>) -> Self {
         let mut record = Self::default();
         for word in own.get(COMPUTED_HASH).into_iter().flat_map(|text| text.split_whitespace()) {
             match word.split_once(':') {
                 Some(("of", of)) => of.clone_into(&mut record.of),
                 Some(("generation", generation)) => record.generation = generation.parse().ok(),
-                _ => record.entries.push(Entry::read(word)),
+                _ => record.entries.push(Entry::read_word(word)),
             }
         }
         record.entries.truncate(MOST_ENTRIES);
@@ -76,7 +76,7 @@ impl Record {
 }
 
 impl Entry {
-    fn read(word: &str) -> Self {
+    fn read_word(word: &str) -> Self {
         let (computed, rest) = word.split_once(':').unwrap_or((word, word));
         let mut hashes = rest.split(',').map(ToOwned::to_owned);
         let standing = hashes.next().unwrap_or_default();

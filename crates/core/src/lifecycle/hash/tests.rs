@@ -62,7 +62,7 @@ fn hashes_of_classes_are_karpenters() {
 
 type Annotations = BTreeMap<String, String>;
 
-/// What is computed for an object, by a release that hashes some fields.
+/// The hashes that a release computes for an object.
 fn computed(hash: &str) -> Computed {
     Computed { same: hash.into(), fresh: hash.into(), of: "f".into() }
 }
@@ -207,7 +207,7 @@ fn another_authority_alone_changes_no_hash() {
 }
 
 #[test]
-fn claims_are_stamped_before_the_hash_is_settled_as_they_are_after() {
+fn claims_are_stamped_with_the_hash_that_will_be_settled() {
     for (own, hash, generations) in [
         (by_karpenter("7"), "9", at(1, 1)),
         (by_karpenter("7"), "9", at(2, 1)),
@@ -222,7 +222,7 @@ fn claims_are_stamped_before_the_hash_is_settled_as_they_are_after() {
 }
 
 #[test]
-fn class_whose_subnets_nobody_looks_up_is_judged_when_it_is_ready() {
+fn class_without_subnets_is_judged_when_it_is_ready() {
     let class = |conditions: &[(&str, i64)]| -> EC2NodeClass {
         let all = conditions.iter().map(|(type_, seen)| {
             json!({"type": type_, "status": "True", "reason": "", "message": "", "observedGeneration": seen,

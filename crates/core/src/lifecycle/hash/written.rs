@@ -27,7 +27,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use super::record::{Entry, Record};
 use super::was_own;
 
-/// What is computed for an object.
+/// The hashes that are computed for an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Computed {
     /// The hash that changes exactly when the spec does.
@@ -48,14 +48,14 @@ pub struct Generations {
 }
 
 impl Generations {
-    /// Of a pool: its validation is judged whenever it is hashed.
+    /// Reads a pool's: its validation is judged whenever it is hashed.
     #[must_use]
     pub fn of_pool(pool: &NodePool) -> Self {
         let known = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         Self { now: pool.metadata.generation, judged: seen(known, VALIDATION_SUCCEEDED) }
     }
 
-    /// Of a class: its subnets are looked up whenever it is hashed; KWOK's has none, and is only Ready.
+    /// Reads a class's: its subnets are looked up whenever it is hashed; KWOK's has none, and is only Ready.
     #[must_use]
     pub fn of_class(class: &EC2NodeClass) -> Self {
         let known = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
@@ -147,7 +147,7 @@ impl HashKeys {
     #[must_use]
     pub fn settled(self, metadata: &ObjectMeta, computed: &Computed) -> Option<Standing> {
         let own = metadata.annotations.as_ref()?;
-        let mut record = Record::read(own);
+        let mut record = Record::read_from(own);
         if record.entries.is_empty() || record.of != computed.of {
             return None;
         }
@@ -169,13 +169,13 @@ impl HashKeys {
     #[must_use]
     pub fn is_foreign(self, own: &Annotations) -> bool {
         let was_own = own.get(self.version).is_some_and(|version| was_own(version));
-        let known = Record::read(own).entries.into_iter().next().map(|one| one.standing);
+        let known = Record::read_from(own).entries.into_iter().next().map(|one| one.standing);
         own.get(self.hash).is_some_and(|hash| !was_own && known.as_ref() != Some(hash))
     }
 
     /// Writes the object's hash into its annotations, and the record of it.
     pub fn settle(self, own: &mut Annotations, computed: &Computed, at: Generations) {
-        let mut record = Record::read(own);
+        let mut record = Record::read_from(own);
         let (found, past) = (self.found(own).cloned(), record.template(&computed.same).cloned());
         // A record of an earlier generation than was judged is an old copy, or Karpenter has led since. One of a later generation,
         // and one that lacks the object as it was judged, are of another.
