@@ -15,11 +15,17 @@ fn label<'a>(labels: &'a std::collections::BTreeMap<String, String>, key: &str) 
     labels.get(key).map(String::as_str).filter(|value| !value.is_empty()).unwrap_or("none")
 }
 
-/// A claim has been told to go.
-pub fn claim_disrupted(env: &Env, claim: &NodeClaim, reason: &str, facts: DisruptionFacts) {
+/// A claim has been told to go; `grace` bounds its drain, and the claim's own does where that is absent.
+pub fn claim_disrupted(
+    env: &Env,
+    claim: &NodeClaim,
+    reason: &str,
+    grace: Option<SignedDuration>,
+    facts: DisruptionFacts,
+) {
     let own = claim.labels();
     let (pool, capacity_type) = (label(own, labels::NODE_POOL), label(own, labels::CAPACITY_TYPE));
-    let grace = grace_of(claim);
+    let grace = grace_of(claim, grace);
     let policy = if facts.policy.is_empty() { "none" } else { facts.policy };
     let facts = DisruptionFacts { policy, ..facts };
     env.measure(&Measure::ClaimDisrupted { pool, capacity_type, reason, grace, facts });
@@ -55,8 +61,9 @@ pub fn node_gone(env: &Env, node: &Node) {
 }
 
 /// Longest time that a claim's drain may take, seconds.
-fn grace_of(claim: &NodeClaim) -> Option<u64> {
-    claim.spec.termination_grace_period.as_ref().map(|grace| grace.get().as_secs())
+fn grace_of(claim: &NodeClaim, of_removal: Option<SignedDuration>) -> Option<u64> {
+    let of_removal = of_removal.map(|grace| grace.as_secs().max(0).unsigned_abs());
+    of_removal.or_else(|| claim.spec.termination_grace_period.as_ref().map(|grace| grace.get().as_secs()))
 }
 
 /// A claim goes as its Node has had that condition for too long; `grace` bounds its drain in the claim's stead.

@@ -10,7 +10,7 @@ use dovetail_core::buffers::write_room;
 use dovetail_core::cluster_state::{Planning, Snapshot};
 use dovetail_core::launch_backoff::Demand;
 use dovetail_core::lifecycle::claim::{ClaimPlan, node_claim};
-use dovetail_core::lifecycle::hash;
+use dovetail_core::lifecycle::hash::{self, Generations};
 use dovetail_core::pack::PlannedClaim;
 use dovetail_core::resources::NODES;
 use kube::ResourceExt;
@@ -43,8 +43,12 @@ impl<'a> Plans<'a> {
         let work_out = || {
             let class = pool.spec.template.spec.node_class_ref.name_for(self.snapshot.provider);
             let class = class.and_then(|name| self.snapshot.classes.get(name));
-            let on_class = class.and_then(|class| hash::OF_CLASS.found(class.annotations()));
-            (hash::OF_POOL.effective(&pool.metadata, hash::node_pool(pool)), on_class.cloned())
+            let on_class = class.and_then(|class| {
+                let computed = hash::of_class(class, "");
+                hash::OF_CLASS.settled(&class.metadata, &computed).map(|standing| standing.hash)
+            });
+            let (computed, at) = (hash::of_pool(pool), Generations::of_pool(pool));
+            (hash::OF_POOL.for_claims(&pool.metadata, &computed, at), on_class)
         };
         self.hashes.borrow_mut().entry(at).or_insert_with(work_out).clone()
     }

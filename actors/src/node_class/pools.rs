@@ -10,7 +10,7 @@ use dovetail_api::names::conditions::{
 use dovetail_api::names::labels;
 use dovetail_api::names::provider::{ClassKind, Provider};
 use dovetail_api::unimplemented;
-use dovetail_api::v1::{EC2NodeClass, NewCondition, NodePool, condition, is_seen, set_condition};
+use dovetail_api::v1::{EC2NodeClass, NewCondition, NodePool, condition, set_condition};
 use dovetail_api::validation::own;
 use dovetail_core::Requirements;
 use dovetail_core::cluster_state::{Unreadable, WatchedKind};
@@ -29,10 +29,8 @@ use crate::reading::LenientApi;
 /// The pool with its conditions and hash as they are to be, given its class.
 pub fn judged(pool: &NodePool, class: Option<&EC2NodeClass>, provider: Provider, now: Timestamp) -> NodePool {
     let mut pool = pool.clone();
-    let (hash, generation) = (hash::node_pool(&pool), pool.metadata.generation);
-    let known = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let same_generation = is_seen(known, VALIDATION_SUCCEEDED, generation);
-    hash::OF_POOL.settle(pool.annotations_mut(), &hash, same_generation);
+    let (hash, at, generation) = (hash::of_pool(&pool), hash::Generations::of_pool(&pool), pool.metadata.generation);
+    hash::OF_POOL.settle(pool.annotations_mut(), &hash, at);
     let ((says, reason, message), class_ready) = (validity::verdict(&pool), class_readiness(&pool, class, provider));
     let (valid, unread) = ((says, reason.to_owned(), message), validity::budgets(&pool));
     let misspelt = own::of_pool(&pool);

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use dovetail_api::names::conditions::{CAPACITY_RESERVATIONS_READY, FALSE, READY, SUBNETS_READY, TRUE, UNKNOWN};
+use dovetail_api::names::conditions::{CAPACITY_RESERVATIONS_READY, FALSE, READY, TRUE, UNKNOWN};
 use dovetail_api::unimplemented;
-use dovetail_api::v1::{EC2NodeClass, NewCondition, condition, is_seen, set_condition};
+use dovetail_api::v1::{EC2NodeClass, NewCondition, condition, set_condition};
 use dovetail_api::validation::own;
 use dovetail_cloud::CloudNodeClasses;
 use dovetail_cloud::node_class::NodeClassResolution;
@@ -72,10 +72,9 @@ pub(super) fn judged(
 ) -> EC2NodeClass {
     let mut class = class.clone();
     let finalizer = settings.provider.class().finalizer;
-    let hash = hash::node_class(&class.spec, &settings.cluster_ca_bundle);
-    let known = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let same_generation = is_seen(known, SUBNETS_READY, class.metadata.generation);
-    hash::OF_CLASS.settle(class.annotations_mut(), &hash, same_generation);
+    let hash = hash::of_class(&class, &settings.cluster_ca_bundle);
+    let at = hash::Generations::of_class(&class);
+    hash::OF_CLASS.settle(class.annotations_mut(), &hash, at);
     if !class.finalizers().iter().any(|one| one == finalizer) {
         class.finalizers_mut().push(finalizer.into());
     }

@@ -65,7 +65,7 @@ pub async fn delete_claims(
             // For an interruption metrics name its kind (aws spec 5).
             let announced = InterruptionNotice::on(&claim).filter(|_| reason == RemovalReason::Interrupted);
             let label = announced.map_or(reason.label(), |notice| notice.kind.label());
-            measures::claim_disrupted(&step_env.env, &claim, label, facts);
+            measures::claim_disrupted(&step_env.env, &claim, label, grace, facts);
             report_removing(&step_env, &claim, &nodes, reason);
             None
         }

@@ -267,9 +267,22 @@ fn adopted_karpenter_cluster_loses_no_node_in_its_first_hour() {
 fn drift_that_karpenter_has_not_replaced_yet_is_remembered() {
     run(|world| async move {
         cluster(&world, NEWEST).await;
-        for (claim, keys) in [("default-1", OF_POOL), ("default-2", OF_CLASS)] {
+        // The third has the hash of no template that anybody knows, and Karpenter has not marked it.
+        let all = [
+            ("default-1", OF_POOL, Some("NodePoolDrifted")),
+            ("default-2", OF_CLASS, Some("NodeClassDrift")),
+            ("default-3", OF_POOL, None),
+        ];
+        for (name, keys, drifted) in all {
             let patch = json!({"metadata": {"annotations": {keys.hash: "1"}}});
-            world.api.patch(&NODE_CLAIMS, "", claim, &patch).unwrap();
+            let claim = world.api.patch(&NODE_CLAIMS, "", name, &patch).unwrap();
+            let mut conditions = claim["status"]["conditions"].as_array().unwrap().clone();
+            conditions.extend(drifted.map(|reason| {
+                json!({"type": "Drifted", "status": "True", "reason": reason, "message": reason,
+                    "lastTransitionTime": conditions[0]["lastTransitionTime"]})
+            }));
+            let status = json!({"status": {"conditions": conditions}});
+            world.api.patch_status(&NODE_CLAIMS, "", name, &status).unwrap();
         }
         let _replica = world.replica_with(0, adopts());
         tokio::time::sleep(minutes(2)).await;

@@ -1,8 +1,7 @@
 //! Taking NodePools over from Karpenter, and giving them back.
 //!
-//! A NodePool that Karpenter has had carries the hash of its template in a version that is none of ours. The leader takes it
-//! over in one write: our own hash comes on it, and the annotations of `ADOPT_AS`, which hold back until an operator has
-//! looked.
+//! A NodePool that Karpenter has had carries a hash that is not the one in Dovetail's record of it. The leader takes it over in
+//! one write: the record comes on it, and the annotations of `ADOPT_AS`, which hold back until an operator has looked.
 //!
 //! ```text
 //! a foreign stamp ──► what ADOPT_AS names, where nobody has said otherwise ──► held back
@@ -203,7 +202,8 @@ mod tests {
     /// The leader writes its hash on what is settled.
     fn settled(own: &mut Annotations, wanted: AdoptAs) -> Option<AdoptionChange> {
         let change = settle(own, wanted, now());
-        hash::OF_POOL.settle(own, "9", false);
+        let computed = hash::Computed { same: "9".into(), fresh: "9".into(), of: String::new() };
+        hash::OF_POOL.settle(own, &computed, hash::Generations::default());
         change
     }
 

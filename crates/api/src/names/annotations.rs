@@ -24,8 +24,8 @@ pub const DISRUPTION_COST: &str = "karpenter.sh/disruption-cost";
 pub const NODE_CLASS_HASH: &str = "karpenter.k8s.aws/ec2nodeclass-hash";
 /// Version of that hash.
 pub const NODE_CLASS_HASH_VERSION: &str = "karpenter.k8s.aws/ec2nodeclass-hash-version";
-/// NodePool and EC2NodeClass: the hash that Dovetail computes for the object as it is hashed, and after a space the one on it where
-/// that is another. An object whose hash is not in it has been hashed by another program.
+/// NodePool and EC2NodeClass: the hash that Dovetail computes for the object, after a colon the one on it where that is another,
+/// and the generation that this is of. An object whose hash is not in it has been hashed by another program.
 pub const COMPUTED_HASH: &str = "dovetail.dev/computed-hash";
 /// Instance profile that the claim was launched with.
 pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name";

@@ -22,11 +22,6 @@ pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     condition_status(conditions, type_) == TRUE
 }
 
-/// True if the condition is there and was written for this generation of its object.
-pub fn is_seen(conditions: &[Condition], type_: &str, generation: Option<i64>) -> bool {
-    generation.is_some() && condition(conditions, type_).is_some_and(|one| one.observed_generation == generation)
-}
-
 /// A condition to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct NewCondition<'a> {

@@ -9,7 +9,7 @@ mod node_pool;
 mod requirement;
 mod status;
 
-pub use condition::{NewCondition, condition, condition_status, is_seen, is_true, set_condition};
+pub use condition::{NewCondition, condition, condition_status, is_true, set_condition};
 pub use duration::{DurationError, DurationOrNever, KubeDuration, LONGEST, parse_go_duration};
 pub use ec2_node_class::{
     AmiSelectorTerm, BlockDevice, BlockDeviceMapping, CapacityReservationSelectorTerm, ConnectionTracking, CpuOptions,

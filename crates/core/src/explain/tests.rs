@@ -16,7 +16,7 @@ use super::*;
 use crate::InstanceType;
 use crate::cluster_state::{ClusterState, Moment, NominationTarget};
 use crate::disruption::methods::ConsolidationSettings;
-use crate::lifecycle::hash::{OF_POOL, node_pool};
+use crate::lifecycle::hash::{Computed, Generations, OF_POOL, of_pool};
 use crate::pack::{Rule, solve};
 
 fn at(seconds: i64) -> Timestamp {
@@ -77,8 +77,10 @@ impl World {
         });
         change(&mut pool);
         let mut pool: NodePool = serde_json::from_value(pool).unwrap();
-        let hash = node_pool(&pool);
-        OF_POOL.settle(pool.metadata.annotations.get_or_insert_default(), &hash, false);
+        let (hash, at) = (of_pool(&pool), Generations::default());
+        let own = pool.metadata.annotations.get_or_insert_default();
+        let before = Computed { same: "before".into(), fresh: "before".into(), ..hash.clone() };
+        [before, hash].iter().for_each(|hash| OF_POOL.settle(own, hash, at));
         self.state.apply_pool(pool);
     }
 

@@ -40,9 +40,9 @@ pub struct ClaimPlan<'a> {
     pub term: u64,
     /// Trace context of the batch.
     pub traceparent: &'a str,
-    /// The pool's hash ([`hash::HashKeys::effective`]).
+    /// The pool's hash ([`hash::HashKeys::for_claims`]).
     pub pool_hash: &'a str,
-    /// The hash on the class, where the class is there and has one.
+    /// The hash that stands on the class; `None` where none is settled: the launch stamps it ([`class_stamps`]).
     pub class_hash: Option<&'a str>,
 }
 
@@ -239,7 +239,8 @@ pub fn lowered_min_values(claim: &NodeClaim) -> Option<String> {
 pub fn class_stamps(class: &EC2NodeClass, authority: &str) -> BTreeMap<String, String> {
     let profile = class.status.as_ref().map(|status| status.instance_profile.clone()).filter(|name| !name.is_empty());
     let profile = profile.map(|name| (keys::INSTANCE_PROFILE_NAME.to_owned(), name));
-    let hash = hash::OF_CLASS.effective(&class.metadata, hash::node_class(&class.spec, authority));
+    let computed = hash::of_class(class, authority);
+    let hash = hash::OF_CLASS.for_claims(&class.metadata, &computed, hash::Generations::of_class(class));
     hash::OF_CLASS.stamp(&hash).into_iter().chain(profile).collect()
 }
 

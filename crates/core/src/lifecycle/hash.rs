@@ -1,19 +1,22 @@
 //! The hash by which a claim is known to be of its pool's current template, and of its class: Karpenter's own, so that a drift
 //! that is outstanding when the two programs are swapped is remembered by either.
 //!
-//! [`structs`] has the fields that count, [`go`] how they are hashed, [`written`] what is written on pools and classes.
+//! [`structs`] has the fields that count, [`go`] how they are hashed, [`written`] what is written on pools and classes,
+//! [`record`] what is remembered there.
 
 mod go;
+mod record;
 mod structs;
 #[cfg(test)]
 mod tests;
 mod written;
 
 use dovetail_api::hash::{OFFSET, fnv_from};
-use dovetail_api::v1::{EC2NodeClassSpec, Kubelet, NodePool};
+use dovetail_api::v1::{EC2NodeClass, EC2NodeClassSpec, Kubelet, NodePool};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
-pub use written::{HashKeys, OF_CLASS, OF_POOL};
+pub use written::{Agreement, Computed, Generations, HashKeys, OF_CLASS, OF_POOL, Standing};
 
 /// True for a version of the hashes that Dovetail had of its own, up to 0.1.0. They are stamped anew, and nothing drifts by it.
 #[must_use]
@@ -34,6 +37,28 @@ pub fn node_pool(pool: &NodePool) -> String {
 pub fn node_class(spec: &EC2NodeClassSpec, authority: &str) -> String {
     let of_spec = structs::EC2_NODE_CLASS_SPEC.hash(&json!(spec));
     go::joined([of_spec, go::text(family(spec)), go::text(authority), go::text(&kubelet(spec))]).to_string()
+}
+
+/// The hash of a pool's template, with the fields and the pool that it is of.
+#[must_use]
+pub fn of_pool(pool: &NodePool) -> Computed {
+    let hash = node_pool(pool);
+    Computed { same: hash.clone(), fresh: hash, of: subject_of(&structs::NODE_CLAIM_TEMPLATE, &pool.metadata) }
+}
+
+/// The hash of a class's spec, with the fields and the class that it is of. The authority is no part of what changes are found by: another one
+/// alone makes no node drift.
+#[must_use]
+pub fn of_class(class: &EC2NodeClass, authority: &str) -> Computed {
+    let of = subject_of(&structs::EC2_NODE_CLASS_SPEC, &class.metadata);
+    Computed { same: node_class(&class.spec, ""), fresh: node_class(&class.spec, authority), of }
+}
+
+/// A short hash of the names of fields and of the object's uid: another one is of a release that hashes others, or of another
+/// cluster's object.
+fn subject_of(fields: &'static go::GoStruct, metadata: &ObjectMeta) -> String {
+    let all = format!("{fields:?} {}", metadata.uid.as_deref().unwrap_or_default());
+    format!("{:08x}", fnv_from(OFFSET, all.bytes()) & 0xffff_ffff)
 }
 
 /// Image families, as aliases have them in lower case.

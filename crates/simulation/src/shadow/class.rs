@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dovetail_api::names::{annotations, tags};
+use dovetail_api::names::tags;
 use dovetail_api::v1::{AmiSelectorTerm, EC2NodeClass, SecurityGroupSelectorTerm, SubnetSelectorTerm};
 use dovetail_cloud::family::AmiFamily;
-use dovetail_core::lifecycle::hash;
+use dovetail_core::lifecycle::hash::HashKeys;
 use dovetail_sandbox::region::Region;
 use serde_json::Value;
 
@@ -75,19 +75,19 @@ fn family(class: &EC2NodeClass) -> AmiFamily {
     named.filter(|family| *family != AmiFamily::Custom).unwrap_or_default()
 }
 
-/// Takes the hash of its class off a NodeClaim where it is that of the class as it stands: the copy's class has another. One of an
-/// earlier class stays, and the node is drifted in the copy as it is in the cluster.
-pub fn take_hash_off(claim: &mut Value, class: Option<&Value>) {
+/// Takes the hash of its pool or class off a NodeClaim where it is that of the object as it stands: the copy has hashes of its
+/// own. One of an earlier object stays, and the node is drifted in the copy as it is in the cluster.
+pub fn take_hash_off(claim: &mut Value, keys: HashKeys, object: Option<&Value>) {
     let own = &claim["metadata"]["annotations"];
     let hash = |own: &Value| {
         let own = serde_json::from_value::<BTreeMap<String, String>>(own.clone()).ok()?;
-        hash::OF_CLASS.found(&own).cloned()
+        keys.found(&own).cloned()
     };
-    let current = class.and_then(|class| hash(&class["metadata"]["annotations"]));
+    let current = object.and_then(|object| hash(&object["metadata"]["annotations"]));
     let earlier = current.zip(hash(own)).is_some_and(|(current, own)| current != own);
     if !earlier && let Some(own) = claim["metadata"]["annotations"].as_object_mut() {
-        own.remove(annotations::NODE_CLASS_HASH);
-        own.remove(annotations::NODE_CLASS_HASH_VERSION);
+        own.remove(keys.hash);
+        own.remove(keys.version);
     }
 }
 
@@ -97,6 +97,7 @@ mod tests {
     use std::sync::Arc;
 
     use dovetail_core::clock::Clock;
+    use dovetail_core::lifecycle::hash::{OF_CLASS, OF_POOL};
     use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
     use dovetail_sandbox::faults::FaultsInForce;
     use dovetail_sandbox::log::EventLog;
@@ -147,5 +148,18 @@ mod tests {
         odd["spec"]["kubelet"] = json!("odd");
         let Copied::Unusable(why) = copied(&odd, &region, &mut notes) else { panic!("it is copied") };
         assert!(why.starts_with("ec2nodeclass own cannot be read"), "{why}");
+    }
+
+    #[test]
+    fn claim_loses_hash_of_its_pool_and_class_as_they_stand() {
+        for keys in [OF_POOL, OF_CLASS] {
+            let object = |hash: &str| json!({"metadata": {"annotations": BTreeMap::from(keys.stamp(hash))}});
+            for (of_object, kept) in [(Some(object("7")), false), (None, false), (Some(object("8")), true)] {
+                let mut claim = object("7");
+                take_hash_off(&mut claim, keys, of_object.as_ref());
+                let own = &claim["metadata"]["annotations"];
+                assert_eq!((own[keys.hash].is_string(), own[keys.version].is_string()), (kept, kept), "{of_object:?}");
+            }
+        }
     }
 }

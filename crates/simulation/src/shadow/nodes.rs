@@ -7,7 +7,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use dovetail_api::names::{TERMINATION_FINALIZER, labels, tags};
-use dovetail_sandbox::apiserver::{EC2_NODE_CLASSES, Key, NODE_CLAIMS, NODES};
+use dovetail_core::lifecycle::hash::{OF_CLASS, OF_POOL};
+use dovetail_sandbox::apiserver::{EC2_NODE_CLASSES, Key, NODE_CLAIMS, NODE_POOLS, NODES};
 use dovetail_sandbox::region::{CapacityType, TakenOver};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -26,8 +27,11 @@ impl Mirror {
         self.before.insert(key.name.clone());
         self.take_over(original, &key.name, Some(&key.name));
         let class = text(original, &["spec", "nodeClassRef", "name"]);
+        let pool = text(original, &["metadata", "labels", labels::NODE_POOL]);
         let mut claim = fresh(original);
-        class::take_hash_off(&mut claim, self.original(&EC2_NODE_CLASSES, "", class).map(|class| &**class));
+        for (keys, kind, name) in [(OF_CLASS, &EC2_NODE_CLASSES, class), (OF_POOL, &NODE_POOLS, pool)] {
+            class::take_hash_off(&mut claim, keys, self.original(kind, "", name).map(|object| &**object));
+        }
         claim["metadata"]["finalizers"] = json!([TERMINATION_FINALIZER]);
         let mut status = original["status"].clone();
         if let Some(status) = status.as_object_mut() {

@@ -199,7 +199,7 @@ fn verdict(reason: &'static str, error: &CloudError) -> DryRunVerdict {
 
 /// Hash of everything that the answer depends on. An annotation that somebody adds has it asked anew.
 fn key(class: &EC2NodeClass, found: &NodeClassResolution) -> u64 {
-    let own = [annotations::NODE_CLASS_HASH, annotations::NODE_CLASS_HASH_VERSION];
+    let own = [annotations::NODE_CLASS_HASH, annotations::NODE_CLASS_HASH_VERSION, annotations::COMPUTED_HASH];
     let notes: Vec<_> = class.annotations().iter().filter(|(key, _)| !own.contains(&key.as_str())).collect();
     let spec = serde_json::to_string(&class.spec).unwrap_or_default();
     let subnets: Vec<&str> = found.subnets.iter().map(|one| one.id.as_str()).collect();

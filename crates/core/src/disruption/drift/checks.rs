@@ -8,11 +8,12 @@ use dovetail_api::v1::{EC2NodeClass, EC2NodeClassStatus, NodeClaim, condition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::known::{OfClass, OfPool};
+use super::marks::is_marked;
 use super::offered::OffersAtLook;
 use super::{Drift, DriftReason, Gates, InstanceNetwork};
 use crate::Requirements;
 use crate::cluster_state::{ClaimFacts, NodeEntry};
-use crate::lifecycle::hash;
+use crate::lifecycle::hash::{self, Agreement};
 
 pub(super) enum Check {
     /// The node is as it is asked for.
@@ -89,7 +90,7 @@ impl Subject<'_> {
     }
 
     fn node_pool(&self) -> Check {
-        match same_hash(self.claim, hash::OF_POOL, self.pool.hash.as_deref()) {
+        match same_hash(self.claim, hash::OF_POOL, self.pool.hash.as_ref(), DriftReason::NodePool) {
             Some(same) => {
                 Check::from_agreement(same, || format!("the template of nodepool {} has changed", self.facts.pool))
             }
@@ -98,8 +99,8 @@ impl Subject<'_> {
     }
 
     fn node_class(&self) -> Check {
-        let known = self.class.and_then(|(_, known)| known.hash.as_deref());
-        match same_hash(self.claim, hash::OF_CLASS, known) {
+        let known = self.class.and_then(|(_, known)| known.hash.as_ref());
+        match same_hash(self.claim, hash::OF_CLASS, known, DriftReason::NodeClass) {
             Some(same) => Check::from_agreement(same, || {
                 format!("the spec of ec2nodeclass {} has changed", self.claim.spec.node_class_ref.name)
             }),
@@ -186,10 +187,19 @@ pub(super) fn is_looked_up(one: &Condition) -> bool {
 }
 
 /// True if a claim carries the hash of its pool or class; `None` where it carries none of this version, and where the leader has
-/// not written theirs yet.
-fn same_hash(claim: &NodeClaim, keys: hash::HashKeys, wanted: Option<&str>) -> Option<bool> {
+/// not written theirs yet. Where it may be of the same object, the claim's mark decides: nothing begins to drift by that.
+fn same_hash(
+    claim: &NodeClaim,
+    keys: hash::HashKeys,
+    wanted: Option<&hash::Standing>,
+    reason: DriftReason,
+) -> Option<bool> {
     let own = keys.found(claim.metadata.annotations.as_ref()?)?;
-    Some(own == wanted?)
+    Some(match wanted?.agrees(own) {
+        Agreement::Same => true,
+        Agreement::Unsure => !is_marked(claim, reason),
+        Agreement::Differs => false,
+    })
 }
 
 fn listed<'a>(ids: impl IntoIterator<Item = &'a String>) -> String {

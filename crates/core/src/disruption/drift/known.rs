@@ -17,7 +17,8 @@ use crate::clock::{later, signed};
 use crate::cluster_state::{Snapshot, WatchedKind};
 use crate::disruption::look::OffersByClass;
 use crate::disruption::machines::NodeAndClaim;
-use crate::lifecycle::{claim::packing_requirement, hash};
+use crate::lifecycle::claim::packing_requirement;
+use crate::lifecycle::hash::{self, Standing};
 use crate::pause::DoublingPause;
 use crate::say_once::SayOnce;
 use crate::validity;
@@ -36,7 +37,7 @@ pub(super) struct OfPool {
     /// Number of this version among those that nodes are compared with, over all pools and classes.
     seen: u64,
     /// The hash on the pool, where it is that of its template.
-    pub hash: Option<String>,
+    pub hash: Option<Standing>,
     /// The pool's requirements; `None` where they are invalid.
     pub requirements: Option<Requirements>,
     /// True if nodes can be launched for it as it stands.
@@ -50,7 +51,7 @@ pub(super) struct OfClass {
     /// Number of this version, counted as for pools.
     seen: u64,
     /// The hash on the class, where Dovetail has written or confirmed it.
-    pub hash: Option<String>,
+    pub hash: Option<Standing>,
     sees: Sees,
 }
 
@@ -216,13 +217,14 @@ impl DriftKnowledge {
         let (missed, lacked, images) = (&mut self.missed, &mut self.lacked, &mut self.images);
         let drift = subject.drift(&mut OffersAtLook { offers, now, missed, lacked, images });
         out.marks.extend(DriftMark::from_drift(&entry.claim, &machine.node.name, &machine.claim.pool, &drift));
-        let hashes = (pool.hash.as_deref(), of_class.and_then(|class| class.hash.as_deref()));
-        if let Some(stamp) = HashStamp::from_claim(&entry.claim, hashes.0, hashes.1)
-            && out.stamps.len() < MOST_STAMPS
-            && may_stamp(&mut self.stamped, uid, now)
-        {
+        let of_class = of_class.and_then(|class| class.hash.as_ref());
+        let stamp = HashStamp::from_claim(&entry.claim, pool.hash.as_ref(), of_class);
+        // One for which there was no room is judged again at the next look.
+        let is_left = stamp.is_some() && out.stamps.len() >= MOST_STAMPS;
+        if let Some(stamp) = stamp.filter(|_| !is_left && may_stamp(&mut self.stamped, uid, now)) {
             out.stamps.push(stamp);
         }
+        let seen = if is_left { [0; 3] } else { seen };
         self.warn(class, &drift, out);
         let held = Held { claim: entry.claim.clone(), seen, drift: drift.clone() };
         self.held.insert(uid.clone(), held);
@@ -258,7 +260,7 @@ fn of_pool(pool: &NodePool, version: Option<String>) -> OfPool {
     let valid = validity::node_pool(pool).is_empty() && pool.metadata.deletion_timestamp.is_none();
     // An invalid pool gets no nodes: none of those that it has is replaced for its requirements.
     let requirements = Requirements::from_written(&written).ok().filter(|_| valid);
-    let hash = hash::OF_POOL.settled(&pool.metadata, &hash::node_pool(pool)).map(ToOwned::to_owned);
+    let hash = hash::OF_POOL.settled(&pool.metadata, &hash::of_pool(pool));
     OfPool { version, seen: 0, hash, requirements, valid }
 }
 
@@ -279,9 +281,8 @@ fn of_class(class: &EC2NodeClass, version: Option<String>, readable: bool) -> Of
         reservations: (found, class.spec.capacity_reservation_selector_terms.is_empty()),
         images: class.spec.ami_selector_terms.clone(),
     };
-    // What it would be now is not asked: a class whose spec has changed since is not settled.
-    let hash = class.metadata.annotations.as_ref().and_then(|own| hash::OF_CLASS.known(own));
-    OfClass { version, seen: 0, hash: hash.map(ToOwned::to_owned), sees }
+    let hash = hash::OF_CLASS.settled(&class.metadata, &hash::of_class(class, ""));
+    OfClass { version, seen: 0, hash, sees }
 }
 
 fn counted(count: &mut u64) -> u64 {

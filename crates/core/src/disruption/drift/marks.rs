@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Drift, DriftReason};
 use crate::disruption::claim_status::with_status;
-use crate::lifecycle::hash::{HashKeys, OF_CLASS, OF_POOL};
+use crate::lifecycle::hash::{HashKeys, OF_CLASS, OF_POOL, Standing};
 
 /// The condition Drifted that a claim should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,12 +73,19 @@ fn named(claim: &NodeClaim) -> Option<(String, String)> {
     claim.metadata.name.clone().zip(claim.metadata.uid.clone())
 }
 
+/// True if a claim is marked as Drifted for this reason.
+pub(super) fn is_marked(claim: &NodeClaim, reason: DriftReason) -> bool {
+    let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    condition(conditions, DRIFTED).is_some_and(|one| one.status == TRUE && one.reason == reason.name())
+}
+
 fn says(one: &Condition, reason: DriftReason, what: &str) -> bool {
     one.reason == reason.name() && one.message == what
 }
 
-/// Hashes to be written on a claim that carries those of another version, of an older Karpenter or of Dovetail up to 0.1.0. One that drifts
-/// already keeps its hash, and only the version is written: it goes on drifting (core spec 5.6).
+/// Hashes to be written on a claim that carries those of another version, of an older Karpenter or of Dovetail up to 0.1.0. One
+/// that is Drifted because of its pool or its class keeps the hash of that, and only the version is written: it goes on drifting
+/// (core spec 5.6). One that is Drifted for another reason keeps none: it would never be current again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HashStamp {
     /// The claim's name.
@@ -93,15 +100,15 @@ pub struct HashStamp {
 
 impl HashStamp {
     /// The stamp to be written on a claim, if any, given the hashes of the pool and the class that are there and can be read.
-    pub(super) fn from_claim(claim: &NodeClaim, pool: Option<&str>, class: Option<&str>) -> Option<Self> {
+    pub(super) fn from_claim(claim: &NodeClaim, pool: Option<&Standing>, class: Option<&Standing>) -> Option<Self> {
         let own = claim.metadata.annotations.as_ref();
         let old = |keys: HashKeys| own.is_none_or(|own| !keys.is_current(own));
         let (name, uid) = named(claim)?;
         let stamp = Self {
             claim: name,
             uid,
-            pool: pool.filter(|_| old(OF_POOL)).map(ToOwned::to_owned),
-            class: class.filter(|_| old(OF_CLASS)).map(ToOwned::to_owned),
+            pool: pool.filter(|_| old(OF_POOL)).map(|standing| standing.hash.clone()),
+            class: class.filter(|_| old(OF_CLASS)).map(|standing| standing.hash.clone()),
         };
         (stamp.pool.is_some() || stamp.class.is_some()).then_some(stamp)
     }
@@ -111,12 +118,11 @@ impl HashStamp {
         if claim.metadata.uid.as_ref() != Some(&self.uid) {
             return;
         }
-        let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let drifted = is_true(conditions, DRIFTED);
+        let drifts = [DriftReason::NodePool, DriftReason::NodeClass].map(|reason| is_marked(claim, reason));
         let own = claim.metadata.annotations.get_or_insert_default();
-        for (hash, keys) in [(&self.pool, OF_POOL), (&self.class, OF_CLASS)] {
+        for ((hash, keys), drifts) in [(&self.pool, OF_POOL), (&self.class, OF_CLASS)].into_iter().zip(drifts) {
             let Some(hash) = hash.as_ref().filter(|_| !keys.is_current(own)) else { continue };
-            let kept = own.get(keys.hash).filter(|_| drifted).unwrap_or(hash).clone();
+            let kept = own.get(keys.hash).filter(|_| drifts).unwrap_or(hash).clone();
             own.extend(keys.stamp(&kept));
         }
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::adoption::{AdoptAs, Annotations, settle};
-use crate::lifecycle::hash::OF_POOL;
+use crate::lifecycle::hash::{Computed, Generations, OF_POOL};
 
 /// Annotations that Karpenter has written on its pools, by its versions.
 const STAMPS: [&[(&str, &str)]; 3] = [
@@ -22,7 +22,8 @@ fn karpenters(stamp: &[(&str, &str)]) -> World {
 fn taken_over(world: &mut World, wanted: AdoptAs) {
     let mut own: Annotations = serde_json::from_value(world.pool["metadata"]["annotations"].clone()).unwrap();
     assert!(settle(&mut own, wanted, at(world.seconds)).is_some());
-    OF_POOL.settle(&mut own, "2", false);
+    let computed = Computed { same: "2".into(), fresh: "2".into(), of: String::new() };
+    OF_POOL.settle(&mut own, &computed, Generations::default());
     let mut pool = world.pool.clone();
     pool["metadata"]["annotations"] = json!(own);
     pool["metadata"]["resourceVersion"] = json!(world.next().to_string());

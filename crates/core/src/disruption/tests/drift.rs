@@ -8,6 +8,9 @@ use super::*;
 use crate::disruption::drift::{Gates, InstanceNetwork};
 use crate::lifecycle::hash;
 
+/// The annotation with the record of hashes.
+const RECORD: &str = "dovetail.dev/computed-hash";
+
 /// A pool, its class as it was resolved, and nodes launched by both.
 pub(super) struct Drifting {
     pub world: World,
@@ -39,8 +42,8 @@ impl Drifting {
     fn apply_class(&mut self) {
         self.class["metadata"]["resourceVersion"] = json!(self.world.next().to_string());
         let mut class: EC2NodeClass = serde_json::from_value(self.class.clone()).unwrap();
-        let hash = hash::node_class(&class.spec, "");
-        hash::OF_CLASS.settle(class.metadata.annotations.get_or_insert_default(), &hash, false);
+        let (hash, at) = (hash::of_class(&class, ""), hash::Generations::default());
+        hash::OF_CLASS.settle(class.metadata.annotations.get_or_insert_default(), &hash, at);
         self.class = json!(class);
         self.world.state.apply_class(class);
     }
@@ -59,8 +62,8 @@ impl Drifting {
         change(&mut pool);
         pool["metadata"]["resourceVersion"] = json!(self.world.next().to_string());
         let mut pool: NodePool = serde_json::from_value(pool).unwrap();
-        let hash = hash::node_pool(&pool);
-        hash::OF_POOL.settle(pool.metadata.annotations.get_or_insert_default(), &hash, false);
+        let (hash, at) = (hash::of_pool(&pool), hash::Generations::default());
+        hash::OF_POOL.settle(pool.metadata.annotations.get_or_insert_default(), &hash, at);
         self.world.apply_pool(json!(pool));
     }
 
@@ -401,6 +404,54 @@ fn claims_of_other_hash_version_are_stamped_once_without_drift() {
     assert_eq!(all.reason("karpenter").as_deref(), Some("NodePoolDrifted"), "from then on it is held against its hash");
 }
 
+/// A claim that is marked as Drifted for a reason.
+fn mark(claim: &mut Value, reason: &str) {
+    let drifted = json!({"type": "Drifted", "status": "True", "reason": reason, "message": "",
+        "lastTransitionTime": at(0.0)});
+    claim["status"]["conditions"].as_array_mut().unwrap().push(drifted);
+}
+
+/// Hashes of a release before on a claim, which is marked as Drifted for a reason.
+fn of_before(claim: &mut Value, reason: &str) {
+    let own = claim["metadata"]["annotations"].as_object_mut().unwrap();
+    for key in ["karpenter.sh/nodepool-hash", "karpenter.k8s.aws/ec2nodeclass-hash"] {
+        own.insert(key.into(), json!("123"));
+        own.insert(format!("{key}-version"), json!("dovetail-v2"));
+    }
+    let drifted =
+        json!({"type": "Drifted", "status": "True", "reason": reason, "message": "", "lastTransitionTime": at(0.0)});
+    claim["status"]["conditions"].as_array_mut().unwrap().push(drifted);
+}
+
+#[test]
+fn drifted_claim_keeps_only_the_hash_that_it_drifts_by() {
+    for (reason, of_pool, of_class) in
+        [("AMIDrift", false, false), ("NodePoolDrifted", true, false), ("NodeClassDrift", false, true)]
+    {
+        let mut all = one_node();
+        all.node("n", |claim| of_before(claim, reason));
+        all.look(2.0);
+        all.look(3.0);
+        let own = all.world.claim("n").metadata.annotations.unwrap();
+        let kept = ["karpenter.sh/nodepool-hash", "karpenter.k8s.aws/ec2nodeclass-hash"].map(|key| own[key] == "123");
+        assert_eq!(kept, [of_pool, of_class], "{reason}");
+        let still = all.reason("n");
+        assert_eq!(still.as_deref(), Some(reason).filter(|_| of_pool || of_class), "the image is the class's again");
+    }
+}
+
+#[test]
+fn claims_without_room_for_a_stamp_get_it_at_the_next_look() {
+    let mut all = one_node();
+    for n in 0..130 {
+        all.node(&format!("m{n}"), |claim| {
+            claim["metadata"]["annotations"]["karpenter.sh/nodepool-hash-version"] = json!("v2");
+        });
+    }
+    let stamps: Vec<_> = [2.0, 3.0, 4.0].map(|seconds| all.look(seconds).drift.stamps.len()).into();
+    assert_eq!(stamps, [100, 30, 0]);
+}
+
 #[test]
 fn drifted_claim_keeps_its_hash_and_goes_on_drifting() {
     let mut all = one_node();
@@ -424,12 +475,18 @@ fn drifted_claim_keeps_its_hash_and_goes_on_drifting() {
 fn drift_karpenter_left_is_found_once_the_leader_has_the_hash() {
     let mut all = one_node();
     all.node("k", |_| ());
-    all.node("n", |claim| claim["metadata"]["annotations"]["karpenter.sh/nodepool-hash"] = json!("123"));
-    all.node("m", |claim| claim["metadata"]["annotations"]["karpenter.k8s.aws/ec2nodeclass-hash"] = json!("123"));
+    let marked = [("n", Some("NodePoolDrifted")), ("m", Some("NodeClassDrift")), ("o", None)];
+    for (name, reason) in marked {
+        all.node(name, |claim| {
+            let key = if name == "m" { "karpenter.k8s.aws/ec2nodeclass-hash" } else { "karpenter.sh/nodepool-hash" };
+            claim["metadata"]["annotations"][key] = json!("123");
+            reason.into_iter().for_each(|reason| mark(claim, reason));
+        });
+    }
     // The pool and the class carry Karpenter's hashes, and Dovetail has written nothing yet.
     let (pool, class) = (all.world.pool.clone(), all.class.clone());
     let mut unknown = |mut object: Value| {
-        object["metadata"]["annotations"].as_object_mut().unwrap().remove("dovetail.dev/computed-hash");
+        object["metadata"]["annotations"].as_object_mut().unwrap().remove(RECORD);
         object["metadata"]["resourceVersion"] = json!(all.world.next().to_string());
         object
     };
@@ -437,12 +494,16 @@ fn drift_karpenter_left_is_found_once_the_leader_has_the_hash() {
     all.world.apply_pool(pool);
     all.world.state.apply_class(serde_json::from_value::<EC2NodeClass>(class).unwrap());
     all.look(2.0);
-    assert_eq!((all.reason("n"), all.reason("m")), (None, None));
-    all.change_pool(|_| ());
-    all.change_class(|_| ());
+    let reasons = |all: &Drifting| ["n", "m", "o", "k"].map(|name| all.reason(name).unwrap_or_default());
+    assert_eq!(reasons(&all), ["NodePoolDrifted", "NodeClassDrift", "", ""], "nobody knows");
+    all.change_pool(|pool| drop(pool["metadata"]["annotations"].as_object_mut().unwrap().remove(RECORD)));
+    all.change_class(|class| drop(class["metadata"]["annotations"].as_object_mut().unwrap().remove(RECORD)));
     all.look(3.0);
-    let reasons = [all.reason("n"), all.reason("m"), all.reason("k")];
-    assert_eq!(reasons.map(|one| one.unwrap_or_default()), ["NodePoolDrifted", "NodeClassDrift", ""]);
+    assert_eq!(reasons(&all), ["NodePoolDrifted", "NodeClassDrift", "", ""], "nothing begins to drift");
+    all.change_pool(|pool| pool["spec"]["template"]["metadata"] = json!({"labels": {"release": "two"}}));
+    all.look(4.0);
+    let [.., o, k] = reasons(&all);
+    assert_eq!([o, k], ["NodePoolDrifted"; 2], "an edit replaces those as well");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::quantity;
 
 /// A Go type, with what its JSON is.
+#[derive(Debug)]
 pub(super) enum GoType {
     /// `string`.
     Text,
@@ -42,12 +43,14 @@ pub(super) enum GoType {
 }
 
 /// A Go struct: its name, and its hashed fields in the order of their declaration.
+#[derive(Debug)]
 pub(super) struct GoStruct {
     pub name: &'static str,
     pub fields: &'static [GoField],
 }
 
 /// A field: its name in Go, its key in JSON (empty for an embedded one, which has its struct's own JSON), its type.
+#[derive(Debug)]
 pub(super) struct GoField(pub &'static str, pub &'static str, pub GoType);
 
 impl GoStruct {
