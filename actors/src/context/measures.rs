@@ -71,6 +71,6 @@ pub fn claim_unhealthy(env: &Env, claim: &NodeClaim, condition: &'static str, gr
     let own = claim.labels();
     let (pool, capacity_type) = (label(own, labels::NODE_POOL), label(own, labels::CAPACITY_TYPE));
     let image = claim.status.as_ref().map_or("", |status| status.image_id.as_str());
-    let grace = grace.map(|grace| grace.as_secs().unsigned_abs()).or_else(|| grace_of(claim));
+    let grace = grace_of(claim, grace);
     env.measure(&Measure::ClaimUnhealthy { condition, pool, capacity_type, image, grace });
 }
