@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dovetail_api::names::annotations;
 use dovetail_cloud::Instance;
 use dovetail_core::clock::Clock as _;
 use dovetail_core::ownership::is_token_of;
@@ -207,8 +208,10 @@ fn hashes(left: &Value) -> BTreeMap<(String, String), (String, String)> {
     let mut found = BTreeMap::new();
     for object in left["objects"].as_array().unwrap() {
         let kind = object["kind"].as_str().unwrap();
-        let annotations = object["metadata"]["annotations"].as_object().into_iter().flatten();
-        for (key, hash) in annotations.filter(|(key, _)| key.ends_with("-hash")) {
+        let written = object["metadata"]["annotations"].as_object().into_iter().flatten();
+        // The record of a hash has none of its own.
+        let hashes = written.filter(|(key, _)| key.ends_with("-hash") && *key != annotations::COMPUTED_HASH);
+        for (key, hash) in hashes {
             let version = &object["metadata"]["annotations"][format!("{key}-version")];
             let text = |value: &Value| value.as_str().unwrap().to_owned();
             found.insert((kind.to_owned(), key.clone()), (text(version), text(hash)));
