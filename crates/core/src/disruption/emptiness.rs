@@ -37,6 +37,11 @@ impl PoolNodeTotals {
             self.leaving += usize::from(deleting);
         }
     }
+
+    /// Number of nodes that use the budget of a reason up.
+    pub fn used_for(self, reason: RemovalReason) -> usize {
+        if reason == RemovalReason::Unhealthy { self.leaving } else { self.disrupting }
+    }
 }
 
 pub(super) fn could_go(machine: &NodeAndClaim<'_>, view: &DisruptionPool<'_>, now: Timestamp) -> bool {

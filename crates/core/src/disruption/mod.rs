@@ -46,6 +46,6 @@ pub use misread::open_outside;
 pub use pool_notes::PoolNote;
 pub use pools::Observing;
 pub use ttl::TtlMark;
-pub use usage::{PoolUsage, usage};
+pub use usage::{PoolUsage, nodes_using_budgets, usage};
 
 pub use crate::budgets::{Allowed, RemovalReason, allowed};

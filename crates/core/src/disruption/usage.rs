@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use dovetail_api::v1::NodePool;
 
-use crate::cluster_state::{ClaimEntry, NodeEntry, Snapshot};
+use super::RemovalReason;
+use super::emptiness::PoolNodeTotals;
+use super::machines::machines;
+use crate::cluster_state::{ClaimEntry, Moment, NodeEntry, Snapshot};
 use crate::lifecycle::claim::{from_quantities, to_quantities};
 use crate::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, NODES, PODS, Resources};
 
@@ -44,6 +47,21 @@ pub fn usage(snapshot: &Snapshot) -> BTreeMap<String, PoolUsage> {
         }
     }
     all.into_iter().map(|(name, usage)| (name.to_owned(), usage)).collect()
+}
+
+/// Numbers of nodes that use the pools' budgets up, by pool, for each reason that budgets know (core spec 5.3): those that
+/// disruption counts, of what the cluster shows.
+#[must_use]
+pub fn nodes_using_budgets(snapshot: &Snapshot, now: Moment) -> BTreeMap<&str, Vec<(RemovalReason, usize)>> {
+    let mut totals: BTreeMap<&str, PoolNodeTotals> =
+        snapshot.pools.keys().map(|name| (name.as_str(), PoolNodeTotals::default())).collect();
+    for machine in machines(snapshot, now) {
+        if let Some(own) = totals.get_mut(machine.claim.pool.as_str()) {
+            own.count(&machine, machine.deleting);
+        }
+    }
+    let by_reason = |own: PoolNodeTotals| RemovalReason::OF_BUDGETS.map(|reason| (reason, own.used_for(reason))).into();
+    totals.into_iter().map(|(name, own)| (name, by_reason(own))).collect()
 }
 
 /// A usage of nothing, with the resources that are always named.

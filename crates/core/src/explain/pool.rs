@@ -212,7 +212,7 @@ fn budget(pool: &NodePool, reason: RemovalReason, totals: PoolNodeTotals, now: T
     BudgetNow {
         reason: reason.budget_key().unwrap_or_default(),
         nodes: allowed(pool, reason, totals.nodes, now).nodes,
-        disrupting: totals.disrupting,
+        disrupting: totals.used_for(reason),
         changes_at,
         nodes_then: changes_at.and_then(|then| allowed(pool, reason, totals.nodes, then).nodes),
     }

@@ -1,10 +1,6 @@
 //! Gauges of pools: limits, usage and budgets.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use dovetail_actors::replica::ReplicaView;
-use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
 use dovetail_core::disruption::{self, RemovalReason};
 use dovetail_core::resources::NODES;
 use dovetail_observability::metrics::MetricsPage;
@@ -39,25 +35,15 @@ pub(super) fn pools(page: &mut MetricsPage, view: &ReplicaView) {
             page.sample("karpenter_nodepools_allowed_disruptions", &own, allowed as f64);
         }
     }
-    consuming_budgets(page, snapshot);
+    consuming_budgets(page, view);
 }
 
-/// Writes initialized nodes that are leaving or, but for the reason `Unhealthy`, are not Ready.
-fn consuming_budgets(page: &mut MetricsPage, snapshot: &Snapshot) {
-    let mut by_pool: BTreeMap<&str, (u32, u32)> = snapshot.pools.keys().map(|name| (name.as_str(), (0, 0))).collect();
-    let initialized = |one: &&Arc<ClaimEntry>| one.facts.initialized.is_some() && !one.facts.terminating;
-    for entry in snapshot.claims.values().filter(initialized) {
-        let Some((leaving, unwell)) = by_pool.get_mut(entry.facts.pool.as_str()) else { continue };
-        let leaves = entry.facts.deleting || snapshot.deleting.claims.contains(&entry.facts.name);
-        *leaving += u32::from(leaves);
-        *unwell += u32::from(!leaves && snapshot.nodes.get(&entry.facts.node).is_some_and(|node| !node.ready));
-    }
+fn consuming_budgets(page: &mut MetricsPage, view: &ReplicaView) {
     page.gauge("karpenter_nodepools_nodes_consuming_budgets", "How many nodes of a pool use its budgets up");
-    for (name, (leaving, unwell)) in by_pool {
-        for reason in RemovalReason::OF_BUDGETS {
-            let count = if reason == RemovalReason::Unhealthy { leaving } else { leaving + unwell };
+    for (name, by_reason) in disruption::nodes_using_budgets(&view.snapshot, view.now) {
+        for (reason, nodes) in by_reason {
             let own = [("nodepool", name), ("reason", reason.label())];
-            page.sample("karpenter_nodepools_nodes_consuming_budgets", &own, f64::from(count));
+            page.sample("karpenter_nodepools_nodes_consuming_budgets", &own, nodes as f64);
         }
     }
 }

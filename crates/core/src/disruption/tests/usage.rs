@@ -35,3 +35,23 @@ fn node_that_copies_a_provider_id_takes_no_part_in_usage() {
     let usage = &crate::disruption::usage(&world.state.snapshot())["default"];
     assert_eq!((usage.nodes(), usage.resources.get("cpu")), (1, 2000));
 }
+
+#[test]
+fn unready_nodes_use_all_budgets_but_that_of_repair() {
+    let mut world = World::new(json!({})).machines(&["a"]);
+    world.machine("goes", |claim, _| claim["metadata"]["deletionTimestamp"] = json!(at(0.0)));
+    world.machine("unready", |_, node| node["status"]["conditions"] = json!([]));
+    world.machine("reboots", |claim, _| {
+        let reboots = json!({"type": "Rebooting", "status": "True", "reason": "RebootRequested", "message": "",
+            "lastTransitionTime": at(0.0)});
+        claim["status"]["conditions"] = json!([reboots]);
+    });
+    let snapshot = world.state.snapshot();
+    let now = Moment { monotonic: Duration::ZERO, wall: at(1.0) };
+    let used = crate::disruption::nodes_using_budgets(&snapshot, now);
+    let of = |reason| used["default"].iter().find(|(one, _)| *one == reason).map(|(_, nodes)| *nodes);
+    for reason in [RemovalReason::Empty, RemovalReason::Drifted, RemovalReason::Underutilized] {
+        assert_eq!(of(reason), Some(3), "{reason:?}");
+    }
+    assert_eq!(of(RemovalReason::Unhealthy), Some(2));
+}
