@@ -84,7 +84,9 @@ impl Shown {
     fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let all = self.samples.get(name).unwrap_or_else(|| panic!("{name} is not there"));
         let fits = |own: &Labels| labels.iter().all(|(key, value)| own.get(*key).is_some_and(|own| own == value));
-        all.iter().filter(|(own, _)| fits(own)).map(|(_, value)| value).sum()
+        let found: Vec<f64> = all.iter().filter(|(own, _)| fits(own)).map(|(_, value)| *value).collect();
+        assert!(!found.is_empty(), "{name} has no series with {labels:?}");
+        found.iter().sum()
     }
 
     fn count(&self, what: &str) -> f64 {
