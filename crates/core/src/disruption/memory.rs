@@ -55,6 +55,20 @@ pub struct Memory {
     pub(super) refused_reboots: RefusedReboots,
 }
 
+/// Key under which it is noted that a claim would go; `None` for expiry, which is noted by the claim alone.
+fn observed_key(uid: &str, reason: RemovalReason) -> Option<String> {
+    match reason {
+        RemovalReason::Expired => None,
+        RemovalReason::Empty
+        | RemovalReason::Drifted
+        | RemovalReason::Underutilized
+        | RemovalReason::Interrupted
+        | RemovalReason::GarbageCollected
+        | RemovalReason::Unhealthy
+        | RemovalReason::Overprovisioned => Some(format!("{uid}/{}", reason.label())),
+    }
+}
+
 impl Memory {
     #[must_use]
     pub fn new() -> Self {
@@ -153,31 +167,17 @@ impl Memory {
 
     /// Notes that a claim would go; true if that is new.
     pub(super) fn observe(&mut self, disrupted: &DisruptedClaim, reason: RemovalReason) -> bool {
-        match reason {
-            RemovalReason::Expired => self.expired.insert(disrupted.uid.clone(), disrupted.claim.clone()).is_none(),
-            RemovalReason::Empty
-            | RemovalReason::Drifted
-            | RemovalReason::Underutilized
-            | RemovalReason::Interrupted
-            | RemovalReason::GarbageCollected
-            | RemovalReason::Unhealthy
-            | RemovalReason::Overprovisioned => {
-                self.observed_now.say(&format!("{}/{}", disrupted.uid, reason.label()), ())
-            }
+        match observed_key(&disrupted.uid, reason) {
+            Some(key) => self.observed_now.say(&key, ()),
+            None => self.expired.insert(disrupted.uid.clone(), disrupted.claim.clone()).is_none(),
         }
     }
 
     /// True if it has been reported that a claim would go.
     pub(super) fn has_observed(&self, uid: &str, reason: RemovalReason) -> bool {
-        match reason {
-            RemovalReason::Expired => self.expired.contains_key(uid),
-            RemovalReason::Empty
-            | RemovalReason::Drifted
-            | RemovalReason::Underutilized
-            | RemovalReason::Interrupted
-            | RemovalReason::GarbageCollected
-            | RemovalReason::Unhealthy
-            | RemovalReason::Overprovisioned => self.observed_now.get(&format!("{uid}/{}", reason.label())).is_some(),
+        match observed_key(uid, reason) {
+            Some(key) => self.observed_now.get(&key).is_some(),
+            None => self.expired.contains_key(uid),
         }
     }
 
