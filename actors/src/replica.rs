@@ -8,7 +8,6 @@ use dovetail_cloud::Cloud;
 use dovetail_core::InstanceType;
 use dovetail_core::cluster_state::{Moment, Snapshot};
 use dovetail_core::commitments::Commitments;
-use kube::ResourceExt as _;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -91,8 +90,7 @@ impl ReplicaHandle {
     /// The cluster as it is known, with what can be bought for it. Nothing until everything has been listed once.
     pub async fn view(&self) -> Option<ReplicaView> {
         let snapshot = self.warm.cluster_watcher.send(TakeSnapshot).await.ok()??;
-        let in_use = snapshot.classes_in_use();
-        let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
+        let classes = snapshot.used_classes();
         let types = self.warm.catalogue.send(InstanceTypesFor::new(classes)).await.ok()?.unwrap_or_default();
         let now = self.env.moment();
         let known = self.commitments().await?;

@@ -29,7 +29,6 @@ use dovetail_core::buffers::{
 use dovetail_core::cluster_state::{HeldRoom, PlanningInput, Snapshot};
 use dovetail_core::pack::{Options, Packing};
 use jiff::tz::TimeZone;
-use kube::ResourceExt;
 
 use self::sources::Sources;
 use self::watching::{KnownBuffer, KnownBuffers};
@@ -174,7 +173,7 @@ impl Handler<Observe> for Buffers {
 
 impl Buffers {
     fn look_at_buffers(&mut self, ctx: &mut Context<Self>) {
-        if self.looks.under_way() || !self.links.calls.may_act() || !self.env.skew().is_borne() {
+        if self.looks.under_way() || !self.links.calls.may_decide() {
             return self.look_in(POLL, ctx);
         }
         if !self.known.is_listed() {
@@ -243,9 +242,7 @@ async fn find_room(
     if held.iter().all(|buffer| buffer.wanted() == 0) {
         return Some(planned);
     }
-    let in_use = planned.snapshot.classes_in_use();
-    let classes =
-        planned.snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
+    let classes = planned.snapshot.used_classes();
     let instance_types = links.catalogue.send(InstanceTypesFor::new(classes)).await.ok()??;
     let input = PlanningInput {
         instance_types,

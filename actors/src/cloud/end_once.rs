@@ -19,7 +19,7 @@ pub async fn end_once(
     ending: &[Instance],
 ) -> Option<BTreeMap<String, CloudError>> {
     // With a clock that nobody can reckon by nothing is ended: `None` is asked again later.
-    if !calls.may_act() || !calls.env.skew().is_borne() {
+    if !calls.may_decide() {
         return None;
     }
     if ending.is_empty() {

@@ -16,7 +16,6 @@ use dovetail_core::deletion_costs::{
     CostPlan, CostWrite, ValuedNodes, WritePace, plan_deletion_costs, remove_deletion_costs,
 };
 use dovetail_core::disruption::OffersByClass;
-use kube::ResourceExt;
 
 use self::refused::RefusedWrites;
 use crate::context::env::Env;
@@ -93,7 +92,7 @@ impl Looking for DeletionCosts {
     }
 
     fn begin_look(&mut self, ctx: &mut Context<Self>) {
-        if self.looks.under_way() || !self.links.calls.may_act() || !self.env.skew().is_borne() {
+        if self.looks.under_way() || !self.links.calls.may_decide() {
             return self.look_in(POLL, ctx);
         }
         self.looks.begin();
@@ -168,8 +167,7 @@ async fn look_at_cluster(links: DeletionCostsLinks, is_open: bool) -> Option<(Sn
     if !is_open {
         return Some((snapshot, None));
     }
-    let in_use = snapshot.classes_in_use();
-    let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
+    let classes = snapshot.used_classes();
     let offers = links.catalogue.send(InstanceTypesFor::new(classes)).await.ok()??;
     Some((snapshot, Some(offers)))
 }

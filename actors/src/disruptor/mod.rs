@@ -25,7 +25,6 @@ use dovetail_core::cluster_state::{Moment, Snapshot};
 use dovetail_core::commitments::Commitments;
 use dovetail_core::disruption::{self, DisruptionDecision, Memory, OffersByClass, Removal};
 use jiff::Timestamp;
-use kube::ResourceExt;
 
 use self::consolidation::ConsolidationState;
 use self::reboot::Reboots;
@@ -338,8 +337,7 @@ async fn view(links: DisruptorLinks, with_offers: bool, with_account: bool) -> O
     let (mut offers, mut commitments) = (None, None);
     if with_offers {
         let snapshot = links.cluster.send(TakeObserved).await.ok()??;
-        let in_use = snapshot.classes_in_use();
-        let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
+        let classes = snapshot.used_classes();
         drop(snapshot);
         offers = links.catalogue.send(InstanceTypesFor::new(classes)).await.ok()?;
         if with_account {

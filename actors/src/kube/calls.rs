@@ -105,6 +105,11 @@ impl Calls {
         self.leader_term.as_ref().is_none_or(LeaderTerm::holds)
     }
 
+    /// True while it may write, and its clock is one to reckon by.
+    pub fn may_decide(&self) -> bool {
+        self.may_act() && self.env.skew().is_borne()
+    }
+
     /// Goes on with an effect as long as it may act: nothing of it is sent afterwards. `None` when the term is over.
     pub async fn while_acting<T>(&self, effect: impl Future<Output = T>) -> Option<T> {
         match &self.leader_term {

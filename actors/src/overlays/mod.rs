@@ -13,7 +13,6 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::overlays::{Overlaid, judge_overlay};
-use kube::ResourceExt;
 
 use crate::context::env::Env;
 use crate::context::looks::{Looking, Looks};
@@ -85,7 +84,7 @@ impl Looking for Overlays {
     }
 
     fn begin_look(&mut self, ctx: &mut Context<Self>) {
-        if self.looks.under_way() || !self.links.calls.may_act() || !self.env.skew().is_borne() {
+        if self.looks.under_way() || !self.links.calls.may_decide() {
             return self.look_in(POLL, ctx);
         }
         self.looks.begin();
@@ -167,8 +166,7 @@ async fn evaluate_overlays(links: OverlaysLinks) -> Option<(Snapshot, Arc<Overla
     if snapshot.overlays.is_empty() {
         return Some((snapshot, Arc::default()));
     }
-    let in_use = snapshot.classes_in_use();
-    let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
+    let classes = snapshot.used_classes();
     let types = links.catalogue.send(InstanceTypesFor::new(classes)).await.ok()??;
     let overlaid = snapshot.overlaid(&types);
     Some((snapshot, overlaid))

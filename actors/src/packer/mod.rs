@@ -336,8 +336,7 @@ async fn compute(
             tokio::time::sleep(SETTLING_TIME).await;
             continue;
         };
-        let in_use = snapshot.classes_in_use();
-        let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
+        let classes = snapshot.used_classes();
         input.now = env.moment();
         let to_pack = snapshot.to_pack(&input);
         if to_pack.is_empty() {

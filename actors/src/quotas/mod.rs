@@ -83,7 +83,7 @@ impl Looking for Quotas {
     }
 
     fn begin_look(&mut self, ctx: &mut Context<Self>) {
-        if self.looks.under_way() || !self.links.calls.may_act() || !self.env.skew().is_borne() {
+        if self.looks.under_way() || !self.links.calls.may_decide() {
             return self.look_in(POLL, ctx);
         }
         self.looks.begin();

@@ -155,7 +155,7 @@ impl Handler<Observe> for StaticPools {
 
 impl StaticPools {
     fn look_at_pools(&mut self, ctx: &mut Context<Self>) {
-        if self.looks.under_way() || !self.links.calls.may_act() || !self.env.skew().is_borne() {
+        if self.looks.under_way() || !self.links.calls.may_decide() {
             return self.look_in(POLL, ctx);
         }
         self.looks.begin();
@@ -266,8 +266,7 @@ async fn plan(
     decision: StaticDecision,
     last_resort: bool,
 ) -> Option<Planned> {
-    let in_use = snapshot.classes_in_use();
-    let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
+    let classes = snapshot.used_classes();
     let instance_types = links.catalogue.send(InstanceTypesFor { last_resort, classes }).await.ok()??;
     let input = PlanningInput {
         instance_types,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dovetail_api::names::{annotations, conditions, labels};
-use dovetail_api::v1::{NodePool, condition, condition_status, is_true};
+use dovetail_api::v1::{EC2NodeClass, NodePool, condition, condition_status, is_true};
 use dovetail_api::{convert, validation::own::max_cost_of_pool};
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Serialize;
@@ -389,5 +389,11 @@ impl Snapshot {
     pub fn classes_in_use(&self) -> BTreeSet<String> {
         let of = |pool: &NodePool| pool.spec.template.spec.node_class_ref.name_for(self.provider).map(str::to_owned);
         self.pools.values().filter_map(|pool| of(pool)).collect()
+    }
+
+    /// The classes that NodePools name and that are there, by name.
+    #[must_use]
+    pub fn used_classes(&self) -> Vec<Arc<EC2NodeClass>> {
+        self.classes_in_use().iter().filter_map(|name| self.classes.get(name)).cloned().collect()
     }
 }
