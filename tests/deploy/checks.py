@@ -81,6 +81,11 @@ class Request:
             return cls(service, headers["x-amz-target"].split(".")[-1], region, json.loads(body))
         if service == "savingsplans":
             return cls(service, urllib.parse.urlsplit(path).path.strip("/"), region, json.loads(body))
+        if service == "arc-zonal-shift":
+            named = re.fullmatch(r"/managedresources/([^/]+)", urllib.parse.urlsplit(path).path)
+            if method != "GET" or not named:
+                raise ValueError(f"a request to ARC that is not known: {method} {path}")
+            return cls(service, "GetManagedResource", region, {"resource": urllib.parse.unquote(named[1])})
         if service == "eks":
             named = re.fullmatch(r"/clusters/([^/]+)", urllib.parse.urlsplit(path).path)
             if method != "GET" or not named:
@@ -117,7 +122,7 @@ class Request:
 
     def checks(self, before):
         """(action, resource, condition keys), each once."""
-        made = getattr(self, f"of_{self.service}_{self.operation}", None)
+        made = getattr(self, f"of_{self.service.replace('-', '_')}_{self.operation}", None)
         if made:
             checks = made(before)
         elif self.service == "ec2" and self.operation.startswith("Describe") or self.name() in ("pricing.GetProducts", "iam.ListInstanceProfiles"):
@@ -201,6 +206,9 @@ class Request:
 
     def of_eks_DescribeCluster(self, _):
         return [("eks:DescribeCluster", arn("eks", f"cluster/{self.fields['name']}"), {})]
+
+    def of_arc_zonal_shift_GetManagedResource(self, _):
+        return [("arc-zonal-shift:GetManagedResource", self.fields["resource"], {})]
 
     def of_savingsplans_DescribeSavingsPlans(self, _):
         return [("savingsplans:DescribeSavingsPlans", arn("savingsplans", "savingsplan/*", ""), {})]

@@ -44,6 +44,7 @@ BY_HAND = {
     "ec2.DescribeReservedInstances": "asked for where COMMITMENTS has account",
     "savingsplans.DescribeSavingsPlans": "asked for where COMMITMENTS has account",
     "savingsplans.DescribeSavingsPlanRates": "asked for where COMMITMENTS has account",
+    "arc-zonal-shift.GetManagedResource": "asked for where ENABLE_ZONAL_SHIFT is set",
     "iam.ListInstanceProfiles": "asked for by the janitor every half hour",
 }
 
@@ -187,6 +188,8 @@ def by_hand(api, proxy):
     checks.client("ec2", proxy).describe_reserved_instances(Filters=[{"Name": "state", "Values": ["active"]}])
     for operation, fields in (("DescribeSavingsPlans", {}), ("DescribeSavingsPlanRates", {"savingsPlanId": "sp-1"})):
         Recorder.seen.append((checks.Request("savingsplans", operation, REGION, fields), {}))
+    cluster = {"resource": checks.arn("eks", f"cluster/{CLUSTER}")}
+    Recorder.seen.append((checks.Request("arc-zonal-shift", "GetManagedResource", REGION, cluster), {}))
     reboot = checks.Request("ec2", "RebootInstances", REGION, {"InstanceId": {"1": instance}})
     Recorder.seen.append((reboot, reboot.resource_tags(Recorder.upstream)))
     reserved_launch(proxy)

@@ -113,7 +113,7 @@ class Recording(unittest.TestCase):
         self.assertEqual(source.sdk_users(), {"crates/cloud": sdks | source.RUNTIME})
 
     def test_what_was_added_by_hand_is_named(self):
-        self.assertEqual(set(RECORDED["byHand"]), {"ec2.CreateFleet", "ec2.CreateTags", "ec2.DescribeInstanceStatus", "ec2.DescribePlacementGroups", "ec2.DescribeReservedInstances", "ec2.RebootInstances", "iam.ListInstanceProfiles", "savingsplans.DescribeSavingsPlanRates", "savingsplans.DescribeSavingsPlans"})
+        self.assertEqual(set(RECORDED["byHand"]), {"arc-zonal-shift.GetManagedResource", "ec2.CreateFleet", "ec2.CreateTags", "ec2.DescribeInstanceStatus", "ec2.DescribePlacementGroups", "ec2.DescribeReservedInstances", "ec2.RebootInstances", "iam.ListInstanceProfiles", "savingsplans.DescribeSavingsPlanRates", "savingsplans.DescribeSavingsPlans"})
 
 
 class Reference(unittest.TestCase):

@@ -273,11 +273,11 @@ fn cluster_autoscaler_or_being_unable_to_look_is_warned_of() {
 #[test]
 fn settings_without_effect_are_warned_of_once_at_the_start() {
     let server = api_server(|_| None);
-    let run = Run::new("in-vain", &["--enable-zonal-shift"]).on(server).env("FEATURE_GATES", "Drfit=true");
+    let run = Run::new("in-vain", &["--enable-profiling"]).on(server).env("FEATURE_GATES", "Drfit=true");
     let ended = run.env("IGNORE_DRA_REQUESTS", "true").env("MEMORY_LIMIT", "-1").ended();
     let told: Vec<&str> = ended.stdout.lines().filter(|line| line.contains("without effect: ")).collect();
     assert_eq!(told.len(), 2, "{told:#?}");
-    for (line, what) in told.iter().zip(["ENABLE_ZONAL_SHIFT=true", "FEATURE_GATES Drfit"]) {
+    for (line, what) in told.iter().zip(["ENABLE_PROFILING=true", "FEATURE_GATES Drfit"]) {
         assert!(line.contains(what) && line.contains("WARN"), "{line}");
     }
 }

@@ -61,3 +61,5 @@ mod unreadable;
 mod unused;
 mod writes;
 mod wrong_world;
+#[path = "cloud/zonal_shift.rs"]
+mod zonal_shift;

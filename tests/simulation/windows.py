@@ -37,7 +37,7 @@ class Windows:
         elif name == "spoil" and action["kind"] != "NodeClaim":
             # What replicas cannot read keeps nobody from collecting, but for the claims themselves.
             pass
-        elif name not in ("zoneDown", "lookAfterCollection", "unwell") and "duration" in action and action.get("from") != ["sqs"]:
+        elif name not in ("zoneDown", "zonalShift", "lookAfterCollection", "unwell") and "duration" in action and action.get("from") != ["sqs"]:
             self.obstructed.append((t, t + lasts + AFTER))
 
     def brake(self, t):

@@ -10,6 +10,7 @@ mod doubt;
 mod read;
 mod reserved;
 mod resolved;
+mod zonal_shift;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub use crate::catalogue::read::stand_in;
 use crate::catalogue::reserved::Reserved;
 pub use crate::catalogue::resolved::types_of_class;
 use crate::catalogue::resolved::{Resolved, resolve_class};
+use crate::catalogue::zonal_shift::ZoneShifts;
 use crate::context::env::Env;
 use crate::messages::{
     CatalogueAttach, CatalogueState, Detach, FreedReserved, InstanceTypesFor, Observe, Refused, ReservationTakenBack,
@@ -73,6 +75,8 @@ pub struct Catalogue {
     reserved: Reserved,
     /// Savings Plans and Reserved Instances.
     account: Account,
+    /// Zones that the cluster is shifted away from.
+    shifts: ZoneShifts,
     /// EC2 is being asked for what is left of reservations.
     asking: bool,
     /// Handling of the ConfigMap that keeps the unavailable offerings for a successor.
@@ -100,6 +104,7 @@ impl Catalogue {
             unavailable: UnavailableOfferings::default(),
             reserved: Reserved::default(),
             account: Account::new(&env.settings.commitments),
+            shifts: ZoneShifts::default(),
             asking: false,
             keeping: Keeping::default(),
             resolved: BTreeMap::new(),
@@ -115,12 +120,14 @@ impl Actor for Catalogue {
     fn started(&mut self, ctx: &mut Self::Context) {
         self.read_anew(ctx);
         self.begin_account(ctx);
+        self.begin_shifts(ctx);
         ctx.run_interval(REFRESH, |catalogue, ctx| catalogue.read_anew(ctx));
         if let Some(interval) = self.env.settings.spot_price_refresh {
             ctx.run_interval(interval, |catalogue, ctx| catalogue.read_spot(ctx));
         }
         ctx.run_interval(RESERVED_REFRESH, |catalogue, ctx| catalogue.ask_for_reserved(ctx));
         ctx.run_interval(UNAVAILABLE_CHECK_INTERVAL, |catalogue, ctx| {
+            catalogue.count_shifts();
             if catalogue.unavailable.expire(catalogue.env.now()) {
                 catalogue.world_changed();
             }
@@ -152,7 +159,10 @@ impl Handler<InstanceTypesFor> for Catalogue {
     type Result = MessageResult<InstanceTypesFor>;
 
     fn handle(&mut self, query: InstanceTypesFor, ctx: &mut Self::Context) -> Self::Result {
-        let Some(offers) = self.offers.clone() else { return MessageResult(None) };
+        let Some(offers) = self.offers.clone().filter(|_| !self.shifts.is_awaited()) else {
+            return MessageResult(None);
+        };
+        query.classes.iter().filter_map(|class| class.status.as_ref()).for_each(|status| self.note_zones(status));
         let last_resort = query.last_resort && self.unavailable.has_last_resort(self.env.now());
         let types = |class: &Arc<EC2NodeClass>| Some((class.name_any(), self.types(&offers, class, last_resort)?));
         let types = query.classes.iter().map(types).collect();

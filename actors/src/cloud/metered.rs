@@ -15,6 +15,7 @@ use dovetail_cloud::{
 };
 use dovetail_core::commitments::AccountAnswer;
 use dovetail_core::interruption::status::Trouble;
+use dovetail_core::zonal_shift::ZoneShift;
 use futures::future::BoxFuture;
 
 use crate::context::env::Env;
@@ -132,6 +133,7 @@ impl CloudOfferings for MeteredCloud {
         reserved_left "DescribeCapacityReservations" (ids: &'a [String]) -> BTreeMap<String, u32>;
         reserved_instances "DescribeReservedInstances" () -> AccountAnswer;
         savings_plans "DescribeSavingsPlans" () -> AccountAnswer;
+        zone_shifts "GetManagedResource" () -> Vec<ZoneShift>;
     }
 }
 
@@ -306,6 +308,7 @@ mod tests {
             reserved_left(ids: &'a [String]) -> BTreeMap<String, u32>;
             reserved_instances() -> AccountAnswer;
             savings_plans() -> AccountAnswer;
+            zone_shifts() -> Vec<ZoneShift>;
         }
     }
 

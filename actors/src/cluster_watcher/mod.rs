@@ -20,7 +20,7 @@ use crate::links::ToRecorder;
 use crate::messages::{
     Attach, ClaimChanged, ClaimRefused, ClaimSoldOut, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget,
     HoldClaims, HoldRoom, MarkDeleting, NodeChanged, NodeUnused, Observe, PlanClaims, PoolChanged, Roll, TakeObserved,
-    TakeSnapshot, WorldChanged, Wrote,
+    TakeSnapshot, WorldChanged, Wrote, ZonesShifted,
 };
 use crate::reading::report::Reports;
 
@@ -185,6 +185,15 @@ impl Handler<ClosedPools> for ClusterWatcher {
 
     fn handle(&mut self, pools: ClosedPools, _: &mut Self::Context) {
         self.state.close_pools(pools.closed);
+    }
+}
+
+impl Handler<ZonesShifted> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, shifted: ZonesShifted, _: &mut Self::Context) {
+        self.state.shift_zones(shifted.0);
+        self.to_leader(|leader| self.env.post(&leader.world, WorldChanged::Room));
     }
 }
 

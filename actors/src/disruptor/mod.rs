@@ -13,6 +13,7 @@ mod report;
 mod succession;
 mod unused;
 mod writes;
+mod zones;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use dovetail_core::Offering;
 use dovetail_core::cluster_state::{Moment, Snapshot};
 use dovetail_core::commitments::Commitments;
 use dovetail_core::disruption::{self, DisruptionDecision, Memory, OffersByClass, Removal};
+use dovetail_core::zonal_shift::ShiftedZones;
 use jiff::Timestamp;
 
 use self::consolidation::ConsolidationState;
@@ -96,6 +98,8 @@ pub struct Disruptor {
     /// Claims of static pools, by uid, of which it has been reported that they wait for their successors.
     reported_successions: BTreeSet<String>,
     removed: BTreeMap<&'static str, usize>,
+    /// Zones that the cluster was shifted away from at the last look.
+    shifted: ShiftedZones,
 }
 
 impl Disruptor {
@@ -126,6 +130,7 @@ impl Disruptor {
             succeeded: BTreeSet::new(),
             reported_successions: BTreeSet::new(),
             removed: BTreeMap::new(),
+            shifted: ShiftedZones::default(),
         }
     }
 }
@@ -238,6 +243,7 @@ impl Disruptor {
     /// Does what is decided.
     fn act(&mut self, decision: DisruptionDecision, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         self.emit(&decision, snapshot);
+        self.report_shifts(snapshot);
         self.order(&decision, snapshot);
         self.forget_ordered(snapshot);
         self.hold_for_successors(&decision.successions, snapshot);

@@ -9,6 +9,7 @@ use dovetail_cloud::launch::OfferingRefusal;
 use dovetail_cloud::unavailable::OfferingKey;
 use dovetail_core::InstanceType;
 use dovetail_core::commitments::Commitments;
+use dovetail_core::zonal_shift::ShiftedZones;
 
 use super::{TraceContext, WorldChanged};
 
@@ -102,6 +103,16 @@ pub struct FreedReserved {
 pub struct ReservationTakenBack {
     pub id: String,
 }
+
+/// The cluster is shifted away from these zones, and from no others. Fact, from `catalogue`, when that changes.
+#[derive(Clone, Debug, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct ZonesShifted(pub ShiftedZones);
+
+/// Subscribes the actor that is told which zones the cluster is shifted away from. Order.
+#[derive(Clone, Message)]
+#[rtype(result = "()")]
+pub struct ShiftsAttach(pub Recipient<ZonesShifted>);
 
 /// Subscribes the leader's actor that is told when packing may come out differently. Order.
 #[derive(Clone, Message)]

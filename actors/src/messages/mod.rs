@@ -17,7 +17,7 @@ mod trace;
 
 pub use catalogue::{
     CatalogueAttach, CommitmentsKnown, CountedCommitments, FreedReserved, FullSubnets, InstanceTypesFor,
-    LaunchedOffering, Refused, ReservationTakenBack, TookReserved,
+    LaunchedOffering, Refused, ReservationTakenBack, ShiftsAttach, TookReserved, ZonesShifted,
 };
 pub use cluster::{
     Attach, Came, CannotUse, ClaimChanged, ClaimGone, ClaimSoldOut, ClassChanged, ClusterChanged, Detach, Forget,

@@ -31,6 +31,8 @@ pub struct Churn {
     pub payback: Duration,
     /// `CONSOLIDATION_PRICE_MOVES`: the part of all nodes that an hour's changes of prices alone may replace.
     pub price_moves: f64,
+    /// `CONSOLIDATION_WAVES`: in how many waves a command's pods may go.
+    pub waves: u32,
     /// `LEGACY_NODE_REPAIR`: true if unhealthy nodes are removed by force.
     pub legacy_node_repair: bool,
 }
@@ -45,6 +47,7 @@ impl Default for Churn {
             rest: own.rest.unsigned_abs(),
             payback: PAYBACK,
             price_moves: methods::PRICE_MOVES,
+            waves: own.waves,
             legacy_node_repair: false,
         }
     }
@@ -63,6 +66,7 @@ impl Churn {
             payback: signed(self.payback),
             price_per_node,
             spot_to_spot,
+            waves: self.waves,
             ..methods::ConsolidationSettings::default()
         }
     }
@@ -97,6 +101,13 @@ pub fn factor(text: &str) -> Result<f64, ValueRefusal> {
     const ALLOWED: &str = "a number from 0, such as 1.5";
     let factor: f64 = number(text, ALLOWED)?;
     if factor.is_finite() && factor >= 0.0 { Ok(factor) } else { refuse("it is out of range", ALLOWED) }
+}
+
+/// A number of waves.
+pub fn waves(text: &str) -> Result<u32, ValueRefusal> {
+    const ALLOWED: &str = "an integer from 1 to 20";
+    let count: u32 = number(text, ALLOWED)?;
+    if (1..=20).contains(&count) { Ok(count) } else { refuse("it is out of range", ALLOWED) }
 }
 
 /// A part of something, all of it included.

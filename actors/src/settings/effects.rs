@@ -79,7 +79,6 @@ mod tests {
             ("FEATURE_GATES", "SpotToSpotConsolidatoin=true"),
             ("AWS_FEATURE_GATES", "NodeClassCEL=true"),
             ("IGNORE_DRA_REQUESTS", "false"),
-            ("ENABLE_ZONAL_SHIFT", "true"),
             ("MEMORY_LIMIT", "1073741824"),
         ] {
             assert_eq!(named(name, value).len(), 1, "{name}={value}");

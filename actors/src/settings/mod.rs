@@ -131,6 +131,8 @@ pub struct Settings {
     pub disable_dry_run: bool,
     /// `OPEN_RESERVATIONS`: true if EC2NodeClasses that select no capacity reservations use the open ones.
     pub open_reservations: bool,
+    /// `ENABLE_ZONAL_SHIFT`.
+    pub zonal_shift: bool,
     /// `ISOLATED_VPC`.
     pub isolated_vpc: bool,
     /// `DEFAULT_INSTANCE_PROFILE`; empty where none is given.
@@ -227,6 +229,7 @@ impl Default for Settings {
             disable_dry_run: false,
             open_reservations: false,
             commitments: CommitmentSettings::default(),
+            zonal_shift: false,
             isolated_vpc: false,
             default_instance_profile: String::new(),
             eks_control_plane: false,

@@ -2,7 +2,7 @@
 //! docs/settings.md are made from this table.
 
 use super::Settings;
-use super::disruption::{factor, part, rebalance, time_from_zero};
+use super::disruption::{factor, part, rebalance, time_from_zero, waves};
 use super::parse::{
     ValueRefusal, above_zero, address, adopt_as, boolean, ca_bundle, cutoff, delay, duration, ec2_limits, filled,
     from_zero, gates, https_url, interruptions, kubernetes_version, log_format, min_values, minute_at_least,
@@ -138,6 +138,8 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.disable_dry_run = boolean(text)?)),
     row(Aws, "EC2_LIMITS", "NAME=SIZE/RATE,…", "", "EC2's token buckets that are larger in this account than AWS publishes, such as InstancesLaunched=5000/20: what a bucket holds, and what comes back a second. Names: Describe, Mutate, RunInstances, TerminateInstances, Tags, InstancesLaunched, InstancesTerminated",
         |own, text| Ok(own.scale.ec2_limits = ec2_limits(text)?)),
+    row(Aws, "ENABLE_ZONAL_SHIFT", BOOL, "false", "true: heed zonal shifts of Amazon Application Recovery Controller. While the EKS cluster is shifted away from a zone, nothing is launched there and no node there is disrupted",
+        |own, text| Ok(own.zonal_shift = boolean(text)?)),
     row(Aws, "FEATURE_GATES", "NAME=BOOL,…", "Drift=true,ReservedCapacity=true", "Karpenter's feature gates. Drift: replace nodes that are no longer what their NodePool and EC2NodeClass ask for. ReservedCapacity: use capacity reservations where node classes select them, and only there. NodeRepair: replace nodes that are unhealthy for too long. RebootForRepair: with NodeRepair, reboot them first where that may mend them. SpotToSpotConsolidation: replace spot nodes by cheaper spot nodes. ManyToManyConsolidation (Dovetail's own): replace nodes by several new ones. StaticCapacity: hold the nodes of NodePools with replicas. TerminateFirstDrift, TerminateFirstRepair: let a node of such a pool at its limit go before its successor. CapacityBuffer: hold the room of CapacityBuffers. CapacityQuota (Dovetail's own): hold CapacityQuotas. NodeOverlay: go by the prices and resources of NodeOverlays. PodDeletionCostManagement: write deletion costs of pods, so that ReplicaSets that are scaled in empty the nodes that are to go. run reports unknown names at the start",
         |own, text| Ok(own.set_gates(gates(text)?))),
     row(Aws, "INTERRUPTION", "WAY", "replace", "replace: new places for an interrupted node's pods come first; evict: the node is drained at once, Karpenter's way",
@@ -212,6 +214,8 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.churn.price_moves = part(text)?)),
     row(Disruption, "CONSOLIDATION_REST", "DURATION", "1h", "A pod that was moved to save money is not moved for that again within this time; 0s: at any time",
         |own, text| Ok(own.churn.rest = time_from_zero(text)?)),
+    row(Disruption, "CONSOLIDATION_WAVES", "COUNT", "1", "In pools of the policy cost: how many times as many pods as their PodDisruptionBudget allows at once one command may move; they go in waves, as the budget allows",
+        |own, text| Ok(own.churn.waves = waves(text)?)),
     row(Disruption, "INITIALIZATION_TIMEOUT", "DURATION", "30m", "Dovetail deletes a registered node that is not ready for pods after this long (a startup taint stays, a requested resource does not come). An event says what it lacks; never: the node stays, as in Karpenter",
         |own, text| Ok(own.initialization_timeout = delay(text)?)),
     row(Disruption, "LEGACY_NODE_REPAIR", BOOL, "false", "true: with the gate NodeRepair, remove nodes that are unhealthy for too long by force, before replacements are ready and whatever budgets and PodDisruptionBudgets say, and none where more than a fifth of a NodePool is unhealthy, as Karpenter did before 1.15; false: replace them first, within the budgets for Unhealthy",
@@ -274,7 +278,6 @@ pub const TABLE: &[KnownSetting] = &[
     row(NoEffect, "AWS_FEATURE_GATES", "NAME=BOOL,…", "", "Karpenter's gates of the AWS provider: NodeClassCEL is not implemented", |_, text| gates(text).map(drop)),
     row(NoEffect, "DISABLE_CONTROLLER_WARMUP", BOOL, "true", "Standbys of Dovetail are always warm", |_, text| boolean(text).map(drop)),
     row(NoEffect, "ENABLE_PROFILING", BOOL, "false", "Go's profiler: Dovetail has none", |_, text| boolean(text).map(drop)),
-    row(NoEffect, "ENABLE_ZONAL_SHIFT", BOOL, "false", "Zonal shifts are not implemented: Dovetail also uses zones that are shifted away", |_, text| boolean(text).map(drop)),
     row(NoEffect, "IGNORE_DRA_REQUESTS", BOOL, "true", "Dynamic resource allocation is not implemented: pods with resourceClaims get no node", |_, text| boolean(text).map(drop)),
     row(NoEffect, "KARPENTER_SERVICE", "NAME", "", "The service of Karpenter's old webhooks: Dovetail has none", |_, _| Ok(())),
     row(NoEffect, "LOG_ERROR_OUTPUT_PATHS", "PATHS", "stderr", "Where Karpenter's logger reports its own errors: Dovetail's are in the log", |_, text| outputs(text).map(drop)),

@@ -89,6 +89,12 @@ log_events! {
     CommitmentsUnread "commitments_unread" Warn { what: String, action: String, why: String } => format!("{what} of the account are not read ({action}): {why}");
     /// A Savings Plan or a Reserved Instance has ended.
     CommitmentEnded "commitment_ended" Info { commitment: String, ended: String } => format!("commitment {commitment} has ended at {ended}: what it covered costs its price");
+    /// The cluster is shifted away from a zone.
+    ZoneShifted "zone_shifted" Warn { zone: String, zone_id: String, why: String } => format!("{why}: nothing is launched there, and no node there is disrupted");
+    /// A shift away from a zone is over.
+    ZoneShiftOver "zone_shift_over" Info { zone: String, zone_id: String } => format!("the shift away from zone {zone} ({zone_id}) is over: nodes are launched and disrupted there again");
+    /// ARC does not say which zones the cluster is shifted away from, or it is not believed.
+    ZoneShiftsUnread "zone_shifts_unread" Error { why: String } => format!("zonal shifts are not heeded (arc-zonal-shift:GetManagedResource), though ENABLE_ZONAL_SHIFT is set; what ARC has said counts for 15 minutes: {why}");
     /// Only some of a pod's soft scheduling terms count.
     SoftTermsIgnored "soft_terms_ignored" Info { pod: String, terms: usize, counted: usize } => format!("only the {counted} heaviest of the {terms} soft scheduling terms of pod {pod} count");
     /// A packing has been computed.

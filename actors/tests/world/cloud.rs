@@ -20,6 +20,7 @@ use dovetail_core::clock::Clock;
 use dovetail_core::commitments::AccountAnswer;
 use dovetail_core::interruption::status::Trouble;
 use dovetail_core::resources::format_amount;
+use dovetail_core::zonal_shift::ZoneShift;
 use futures::future::{BoxFuture, FutureExt};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -331,6 +332,10 @@ impl CloudOfferings for FakeCloud {
 
     fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer> {
         ready(AccountAnswer::default())
+    }
+
+    fn zone_shifts(&self) -> CloudFuture<'_, Vec<ZoneShift>> {
+        ready(vec![])
     }
 }
 

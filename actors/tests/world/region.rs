@@ -18,6 +18,7 @@ use dovetail_cloud::{
 };
 use dovetail_core::commitments::AccountAnswer;
 use dovetail_core::interruption::status::Trouble;
+use dovetail_core::zonal_shift::ZoneShift;
 use dovetail_sandbox::region::{self, CapacityType, InstanceState, Placement, Region, RegionError};
 use futures::future::{BoxFuture, FutureExt};
 use serde_json::json;
@@ -181,6 +182,10 @@ impl CloudOfferings for RegionCloud {
 
     fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer> {
         self.later(|_| Ok(AccountAnswer::default()))
+    }
+
+    fn zone_shifts(&self) -> CloudFuture<'_, Vec<ZoneShift>> {
+        self.later(|_| Ok(vec![]))
     }
 }
 

@@ -19,6 +19,7 @@ use dovetail_api::v1::EC2NodeClass;
 use dovetail_core::InstanceType;
 use dovetail_core::commitments::AccountAnswer;
 use dovetail_core::interruption::status::Trouble;
+use dovetail_core::zonal_shift::ZoneShift;
 use futures::future::BoxFuture;
 
 use crate::error::CloudError;
@@ -69,6 +70,9 @@ pub trait CloudOfferings: CloudIdentity {
 
     /// Savings Plans of the account that cover instances of this region, with their rates (DescribeSavingsPlans).
     fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer>;
+
+    /// Shifts away from zones that are in effect for the cluster (GetManagedResource of ARC).
+    fn zone_shifts(&self) -> CloudFuture<'_, Vec<ZoneShift>>;
 }
 
 /// Resources that node classes select, and those that are made for them.

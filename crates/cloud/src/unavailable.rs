@@ -15,10 +15,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dovetail_core::pause::DoublingPause;
+use dovetail_core::zonal_shift::ShiftedZones;
 use jiff::SignedDuration;
 pub use quota::QuotaGroup;
 
 use crate::launch::refusal::NO_CAPACITY;
+
+/// The reason for which nothing in a zone can be had that the cluster is shifted away from.
+pub const SHIFTED_AWAY: &str = "the cluster is shifted away from the zone (zonal shift)";
 
 /// Time for which the first refusal is believed.
 pub const TTL: Duration = Duration::from_secs(180);
@@ -114,6 +118,7 @@ pub struct UnavailableOfferings {
     looked: Duration,
     /// Something may be asked for again, and nobody has been told.
     freed: bool,
+    shifted: ShiftedZones,
 }
 
 /// Unavailable offerings at one moment.
@@ -125,9 +130,17 @@ pub struct Unavailable {
     /// With the cause.
     capacity_types: BTreeMap<String, &'static str>,
     subnets: BTreeSet<String>,
+    shifted: ShiftedZones,
 }
 
 impl UnavailableOfferings {
+    /// The cluster is shifted away from these zones, and from no others: nothing in them can be had, not as a last resort either.
+    pub fn shift_zones(&mut self, zones: ShiftedZones) {
+        self.freed |= self.shifted.iter().any(|(id, _)| zones.of_zone(id).is_none());
+        self.version += 1;
+        self.shifted = zones;
+    }
+
     /// EC2 refused this type in this zone at this capacity type.
     pub fn mark(&mut self, now: Duration, key: OfferingKey) {
         self.mark_scope(now, RefusalScope::Offering(key));
@@ -260,7 +273,7 @@ impl UnavailableOfferings {
     pub(crate) const CAUSE_OF_ANOTHER: &str = "EC2 refuses all of this capacity type";
 
     fn those(&self, counts: impl Fn(&Mark) -> bool) -> Unavailable {
-        let mut found = Unavailable::default();
+        let mut found = Unavailable { shifted: self.shifted.clone(), ..Unavailable::default() };
         for (scope, _) in self.marks.iter().filter(|(_, mark)| counts(mark)) {
             match scope.clone() {
                 RefusalScope::Offering(OfferingKey { capacity_type, instance_type, zone }) => {
@@ -284,8 +297,12 @@ impl Unavailable {
         self.why(instance_type, zone, capacity_type).is_some()
     }
 
-    /// The reason for which the offering cannot be had: it itself, its quota or its capacity type was refused.
+    /// The reason for which the offering cannot be had: its zone is shifted away from, or it itself, its quota or its capacity type
+    /// was refused.
     pub fn why(&self, instance_type: &str, zone: &str, capacity_type: &str) -> Option<&'static str> {
+        if self.shifted.of_zone(zone).is_some() {
+            return Some(SHIFTED_AWAY);
+        }
         if let Some(cause) = self.capacity_types.get(capacity_type) {
             return Some(cause);
         }
@@ -303,6 +320,7 @@ impl Unavailable {
     /// False if nothing is refused that could be an offering of this type.
     pub fn may_concern(&self, instance_type: &str) -> bool {
         let wide = !self.quotas.is_empty() || !self.capacity_types.is_empty() || !self.subnets.is_empty();
+        let wide = wide || !self.shifted.is_empty();
         wide || self.offerings.contains_key(instance_type)
     }
 

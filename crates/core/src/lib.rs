@@ -6,6 +6,7 @@
 //! - A NodeClaim's life: [`lifecycle`]; whether it may be launched: [`launch_limits`], [`launch_backoff`]; whose its instance
 //!   is: [`ownership`]; when the pods that it is for are bound: [`binding`].
 //! - What is paid for in any case: [`commitments`], and in [`paid_machines`] the nodes that take of them.
+//! - Zones that are left alone for a while: [`zonal_shift`].
 //! - Prices and resources that types have for scheduling alone: [`overlays`].
 //! - Nodes whether or not pods wait: [`static_pools`]; room for pods that do not exist yet: [`buffers`].
 //! - Nodes that go: [`disruption`] by our own decision within [`budgets`], [`interruption`] by EC2's, [`collection`] of what
@@ -57,6 +58,7 @@ pub mod validity;
 pub mod volumes;
 pub mod webhook;
 pub mod window;
+pub mod zonal_shift;
 
 pub use instance_type::{InstanceType, Offering, Overhead};
 pub use pack::MaxOptionPrice;

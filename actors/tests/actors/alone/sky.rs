@@ -15,6 +15,7 @@ use dovetail_cloud::{
 use dovetail_core::clock::Clock;
 use dovetail_core::commitments::AccountAnswer;
 use dovetail_core::interruption::status::Trouble;
+use dovetail_core::zonal_shift::ZoneShift;
 use futures::future::{BoxFuture, FutureExt};
 
 use crate::world::FakeCloud;
@@ -223,6 +224,10 @@ impl CloudOfferings for Sky {
     fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer> {
         let found = self.state.lock().unwrap().plans.clone();
         self.or("savings_plans", String::new(), ready(found))
+    }
+
+    fn zone_shifts(&self) -> CloudFuture<'_, Vec<ZoneShift>> {
+        self.or("zone_shifts", String::new(), ready(vec![]))
     }
 }
 

@@ -38,6 +38,7 @@ impl Ec2Cloud {
         };
         ClusterFacts {
             name: settings.cluster_name.clone(),
+            arn: cluster.and_then(|c| c.arn.clone()).unwrap_or_default(),
             endpoint: own(&settings.cluster_endpoint, cluster.and_then(|c| c.endpoint.as_deref())),
             certificate_authority: own(&settings.cluster_ca_bundle, authority),
             service_cidr: network

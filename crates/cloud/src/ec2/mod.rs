@@ -22,6 +22,7 @@ mod sdk;
 mod services;
 mod status;
 pub mod user_data;
+mod zonal_shift;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,6 +33,7 @@ use dovetail_api::v1::EC2NodeClass;
 use dovetail_core::clock::Clock;
 use dovetail_core::commitments::AccountAnswer;
 use dovetail_core::interruption::status::Trouble;
+use dovetail_core::zonal_shift::ZoneShift;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
@@ -243,6 +245,10 @@ impl CloudOfferings for Ec2Cloud {
 
     fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer> {
         self.describe_savings_plans().boxed()
+    }
+
+    fn zone_shifts(&self) -> CloudFuture<'_, Vec<ZoneShift>> {
+        Ec2Cloud::zone_shifts(self).boxed()
     }
 }
 

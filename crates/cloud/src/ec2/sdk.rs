@@ -21,7 +21,7 @@ use dovetail_core::clock::Clock;
 
 use super::bounded::bounded;
 use super::rate::{AccountLimits, Limiter, limited};
-use super::services::{Eks, Iam, Pricing, SavingsPlans, Ssm};
+use super::services::{Eks, Iam, Pricing, SavingsPlans, Ssm, ZonalShift};
 
 /// Timeout of one attempt of a call.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -170,6 +170,7 @@ pub(super) struct Clients {
     pub pricing: Pricing,
     /// Named as its requests are signed.
     pub savingsplans: SavingsPlans,
+    pub zonal_shift: ZonalShift,
     pub sqs: aws_sdk_sqs::Client,
     /// By which requests to EC2 wait for their tokens.
     pub limiter: Limiter,
@@ -203,6 +204,7 @@ impl Clients {
             eks: Eks::new(&config, partition()),
             pricing: Pricing::new(&pricing, partition()),
             savingsplans: SavingsPlans::new(&config, partition()),
+            zonal_shift: ZonalShift::new(&config, partition()),
             sqs: client!(aws_sdk_sqs, &queue),
             limiter,
         }

@@ -24,6 +24,7 @@ use dovetail_core::clock::Clock;
 use dovetail_core::commitments::AccountAnswer;
 use dovetail_core::interruption::status::Trouble;
 use dovetail_core::resources::{CPU, MEMORY};
+use dovetail_core::zonal_shift::ZoneShift;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use k8s_openapi::api::core::v1::Node;
@@ -164,6 +165,10 @@ impl CloudOfferings for KwokCloud {
 
     fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer> {
         known(AccountAnswer::default())
+    }
+
+    fn zone_shifts(&self) -> CloudFuture<'_, Vec<ZoneShift>> {
+        known(vec![])
     }
 }
 

@@ -60,6 +60,11 @@ impl RecordedRequest {
                 body: format!("/clusters{path}"),
             });
         }
+        if service == "arc-zonal-shift" {
+            let path = request.uri().split_once("/managedresources").map_or("", |(_, path)| path);
+            let (operation, body) = ("GetManagedResource".into(), format!("/managedresources{path}"));
+            return Some(Self { service, region, operation, body });
+        }
         if service == "savingsplans" {
             let operation = request.uri().rsplit('/').next().unwrap_or_default().to_owned();
             return Some(Self { service, region, operation, body: body.to_owned() });

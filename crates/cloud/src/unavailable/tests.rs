@@ -137,3 +137,21 @@ fn no_more_is_remembered_than_the_bound_the_oldest_goes_first() {
     assert_eq!(now.full_subnets().len(), MOST);
     assert!(!now.full_subnets().contains("subnet-0"));
 }
+
+#[test]
+fn a_zone_that_is_shifted_away_from_has_nothing_to_offer_not_even_as_last_resort() {
+    let (mut cache, mut answer) = (UnavailableOfferings::default(), dovetail_core::zonal_shift::ShiftAnswer::default());
+    let zones = BTreeMap::from([("az1".to_owned(), "a".to_owned()), ("az2".to_owned(), "b".to_owned())]);
+    let shift = dovetail_core::zonal_shift::ZoneShift { zone: "az1".into(), until: None };
+    answer.learn(vec![shift], jiff::Timestamp::UNIX_EPOCH);
+    let version = cache.version();
+    cache.shift_zones(answer.counted(&zones, jiff::Timestamp::UNIX_EPOCH).unwrap_or_default());
+    assert!(cache.version() > version && !cache.expire(minutes(0)), "nothing has become free");
+    for refused in [cache.as_of(minutes(0)), cache.as_last_resort(minutes(99))] {
+        assert_eq!(refused.why("m5.large", "a", "reserved"), Some(SHIFTED_AWAY));
+        assert!(!refused.refused("m5.large", "b", "spot") && refused.may_concern("c5.large"));
+    }
+    cache.shift_zones(ShiftedZones::default());
+    assert!(cache.expire(minutes(0)), "it may be asked for again");
+    assert!(!refused(&cache, minutes(0)) && !cache.expire(minutes(1)));
+}

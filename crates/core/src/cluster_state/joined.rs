@@ -7,6 +7,7 @@ use std::sync::Arc;
 use dovetail_api::names::{labels, taints};
 use k8s_openapi::api::core::v1::Taint;
 
+use super::objects::node::cordon;
 use super::{ClaimEntry, NodeEntry, NominationTarget, Snapshot};
 use crate::lifecycle::claim::{from_quantities, packing_requirement};
 use crate::requirements::Operator;
@@ -180,7 +181,7 @@ impl Snapshot {
             name: node.name.clone(),
             pool: node.labels.get(labels::NODE_POOL).cloned().unwrap_or_default(),
             labels: node.labels.clone(),
-            taints: node.taints.clone(),
+            taints: self.with_cordon(node, node.taints.clone()),
             capacity: counted(node.capacity.clone()),
             allocatable: node.allocatable.clone(),
             initialized: !node.managed() || node.is_labelled(labels::INITIALIZED),
@@ -223,11 +224,12 @@ impl Snapshot {
             taints::is_ephemeral(&taint.key, &taint.effect)
                 || entry.claim.spec.startup_taints.iter().any(|own| own.key == taint.key && own.effect == taint.effect)
         };
+        let own_taints = node_taints.iter().filter(|taint| initialized || !passes(taint)).cloned().collect();
         JoinedNode {
             name: node.name.clone(),
             pool: entry.facts.pool.clone(),
             labels: if registered { node.labels.clone() } else { claim_labels(entry) },
-            taints: node_taints.iter().filter(|taint| initialized || !passes(taint)).cloned().collect(),
+            taints: self.with_cordon(node, own_taints),
             capacity: counted(capacity),
             allocatable,
             initialized,
@@ -235,6 +237,18 @@ impl Snapshot {
             held: self.deleting.held.contains(&node.name),
             source: NodeSource::Both(node.clone(), entry.clone()),
         }
+    }
+}
+
+impl Snapshot {
+    /// A Node's taints; in a zone that the cluster is shifted away from with a cordon, which EKS puts on it as well.
+    fn with_cordon(&self, node: &NodeEntry, mut own: Vec<Taint>) -> Vec<Taint> {
+        if self.shifted_zones.of_labels(&node.labels).is_some()
+            && !own.iter().any(|one| one.key == taints::UNSCHEDULABLE)
+        {
+            own.push(cordon());
+        }
+        own
     }
 }
 

@@ -74,6 +74,7 @@ use crate::expendable::ExpendableCutoff;
 use crate::launch_limits::UnusedLaunches;
 use crate::overlays::OverlayBook;
 use crate::quotas::QuotaBook;
+use crate::zonal_shift::ShiftedZones;
 use apply::{each, namespaced};
 use lists::retain;
 
@@ -193,6 +194,8 @@ pub struct Snapshot {
     pub sold_out: Arc<BTreeMap<String, SoldOutTime>>,
     /// Pools whose launches are refused, by name.
     pub closed_pools: Arc<BTreeMap<String, ClosedPool>>,
+    /// Zones that the cluster is shifted away from.
+    pub shifted_zones: ShiftedZones,
     /// Nodes that kube-scheduler refuses, and the pods that it refuses them for.
     pub refused_places: Arc<RefusedPlaces>,
     pub deleting: Arc<DeletingObjects>,

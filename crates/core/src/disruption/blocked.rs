@@ -28,9 +28,12 @@ pub fn why(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, now: Timestamp) -> O
     held(machine, now).or_else(|| protected(machine, snapshot, now).map(|why| (why, None)))
 }
 
-/// The reason if the node or a pod on it asks to be left alone, with the time at which that ends. DaemonSets' pods and mirror
-/// pods are asked as well.
+/// The reason if the cluster is shifted away from its zone, or if the node or a pod on it asks to be left alone, with the time at
+/// which that ends. DaemonSets' pods and mirror pods are asked as well.
 pub fn held(machine: &NodeAndClaim<'_>, now: Timestamp) -> Option<(String, Option<Timestamp>)> {
+    if let Some(shifted) = machine.shifted {
+        return Some((shifted.to_string(), shifted.until));
+    }
     if let Some(annotation) = machine.node.do_not_disrupt {
         return Some((format!("the node has the annotation {annotation}"), None));
     }

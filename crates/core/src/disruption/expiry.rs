@@ -66,7 +66,12 @@ pub fn expired(
         pool.total += 1;
         let deleting = claim.deleting || snapshot.deleting.claims.contains(&claim.name) || asked(claim);
         pool.moving += usize::from(deleting || claim.initialized.is_none());
-        let of_block = entry.claim.metadata.labels.as_ref().and_then(|own| own.get(labels::CAPACITY_RESERVATION_ID));
+        // What leaves a zone that the cluster is shifted away from would be missing when it comes back.
+        let own_labels = entry.claim.metadata.labels.as_ref();
+        if own_labels.is_some_and(|own| snapshot.shifted_zones.of_labels(own).is_some()) {
+            continue;
+        }
+        let of_block = own_labels.and_then(|own| own.get(labels::CAPACITY_RESERVATION_ID));
         let block_ends = of_block.and_then(|id| blocks.get(id.as_str())).copied();
         if block_ends.is_some_and(|at| at <= now) && !deleting && !claim.uid.is_empty() && !is_reported(claim) {
             all.push(claim);

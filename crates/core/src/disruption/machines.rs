@@ -11,6 +11,7 @@ use crate::clock::at_the_latest;
 use crate::cluster_state::{
     ClaimFacts, Load, Moment, NodeEntry, NominationTarget, PodMoves, RebootState, Snapshot, WatchedKind,
 };
+use crate::zonal_shift::Shifted;
 
 #[derive(Clone, Copy, Debug)]
 pub struct NodeAndClaim<'a> {
@@ -27,6 +28,8 @@ pub struct NodeAndClaim<'a> {
     pub nominated: bool,
     /// True if it is on its way out: an object is being deleted, the instance ends, or that is decided.
     pub deleting: bool,
+    /// The shift away from its zone, where there is one: it is left alone.
+    pub shifted: Option<&'a Shifted>,
 }
 
 impl NodeAndClaim<'_> {
@@ -86,6 +89,7 @@ pub fn machines(snapshot: &Snapshot, now: Moment) -> Vec<NodeAndClaim<'_>> {
             moves: moved.copied(),
             nominated,
             deleting,
+            shifted: snapshot.shifted_zones.of_labels(&node.labels),
         });
     }
     all

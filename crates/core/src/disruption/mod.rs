@@ -44,7 +44,7 @@ pub use marks::StatusMark;
 pub use memory::Memory;
 pub use misread::open_outside;
 pub use pool_notes::PoolNote;
-pub use pools::Observing;
+pub use pools::{Observing, pools_in_zone};
 pub use ttl::TtlMark;
 pub use usage::{PoolUsage, nodes_using_budgets, usage};
 

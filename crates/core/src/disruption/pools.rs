@@ -11,6 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::adoption;
 use crate::cluster_state::Snapshot;
+use crate::labels::ZONE;
+use crate::lifecycle::claim::packing_requirement;
+use crate::requirements::Requirements;
 
 /// The reason that keeps nodes of a pool that does not consolidate.
 pub const NEVER: &str = "its NodePool does not consolidate: consolidateAfter is Never, or it is static";
@@ -26,6 +29,20 @@ pub enum Observing {
     Yes,
     /// The annotation has another value, which is kept here: nothing goes before it is clear.
     Unclear(String),
+}
+
+/// Pools that may have nodes in a zone: their class has a subnet there, and their requirements allow it.
+pub fn pools_in_zone<'a>(snapshot: &'a Snapshot, zone: &'a str) -> impl Iterator<Item = &'a NodePool> {
+    let may = move |pool: &&NodePool| {
+        let class = pool.spec.template.spec.node_class_ref.name_for(snapshot.provider);
+        let class = class.and_then(|name| snapshot.classes.get(name));
+        let status = class.and_then(|class| class.status.as_ref());
+        let written: Vec<_> = pool.spec.template.spec.requirements.iter().map(packing_requirement).collect();
+        let asked = Requirements::from_written(&written).unwrap_or_default();
+        status.is_some_and(|status| status.subnets.iter().any(|subnet| subnet.zone == zone))
+            && asked.get(ZONE).is_none_or(|one| one.has(zone))
+    };
+    snapshot.pools.values().map(AsRef::as_ref).filter(may)
 }
 
 #[derive(Clone, Debug)]

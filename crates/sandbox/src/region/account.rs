@@ -92,6 +92,11 @@ impl Cx<'_> {
                 format_args!("KarpenterControllerRole is not authorized to perform: savingsplans:{action}"),
             )
             .with_status(403)),
+            true if action == "GetManagedResource" => Err(AwsError::new(
+                "AccessDeniedException",
+                format_args!("KarpenterControllerRole is not authorized to perform: arc-zonal-shift:{action}"),
+            )
+            .with_status(403)),
             true => Err(self.denied(action, "*")),
             false => Ok(()),
         }

@@ -132,6 +132,33 @@ impl Region {
         let fields = [("zone", Value::from(zone)), ("state", Value::from(state))];
         self.shared.log.append("zone", &ec2_itself(), fields);
     }
+
+    /// Shifts the cluster away from a zone of it for so long, or as AWS does without saying for how long; a zone of which it has no
+    /// subnet is left as it is.
+    pub fn shift_zone(&self, zone: &str, lasts: Option<std::time::Duration>) {
+        self.with(|cx| {
+            let Some(id) = cx.zone_id(zone) else { return };
+            let lasts = lasts.map(|lasts| jiff::SignedDuration::try_from(lasts).unwrap_or(jiff::SignedDuration::MAX));
+            let until = lasts.map(|lasts| cx.wall.saturating_add(lasts).unwrap_or(jiff::Timestamp::MAX));
+            cx.state.shifts.insert(id, until);
+        });
+    }
+
+    /// Ends the shift away from a zone, if there is one.
+    pub fn end_shift(&self, zone: &str) {
+        self.with(|cx| {
+            if let Some(id) = cx.zone_id(zone) {
+                cx.state.shifts.remove(&id);
+            }
+        });
+    }
+}
+
+impl Cx<'_> {
+    /// Id of a zone in which the cluster has a subnet.
+    fn zone_id(&self, zone: &str) -> Option<String> {
+        self.state.network.subnets.values().find(|subnet| subnet.zone == zone).map(|subnet| subnet.zone_id.clone())
+    }
 }
 
 impl Cx<'_> {

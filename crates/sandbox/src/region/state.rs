@@ -66,6 +66,8 @@ pub(crate) struct RegionState {
     pub tags: BTreeMap<String, Tags>,
     /// Times since which zones are down.
     pub zones_down_since: BTreeMap<String, jiff::Timestamp>,
+    /// Ends of the shifts away from zones, by the zone's id; none for an autoshift.
+    pub shifts: BTreeMap<String, Option<jiff::Timestamp>>,
     /// Instances that others of the account want of capacity reservations, by id: they get each that is free.
     pub reserved_by_others: BTreeMap<String, u32>,
     /// By action and client token.
@@ -100,6 +102,7 @@ impl RegionState {
             instances: BTreeMap::new(),
             tags,
             zones_down_since: BTreeMap::new(),
+            shifts: BTreeMap::new(),
             reserved_by_others: BTreeMap::new(),
             tokens: BTreeMap::new(),
             limits: RequestLimits::default(),

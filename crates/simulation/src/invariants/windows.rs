@@ -37,7 +37,8 @@ pub(super) fn lasts(action: &Action) -> f64 {
         | Action::EmptyLists { duration }
         | Action::SlowWatches { duration, .. }
         | Action::HoldWrites { duration, .. }
-        | Action::ZoneDown { duration, .. } => *duration,
+        | Action::ZoneDown { duration, .. }
+        | Action::ZonalShift { duration, .. } => *duration,
         Action::AllowCollection { duration }
         | Action::LookAfterCollection { duration }
         | Action::Restart { duration }
@@ -88,7 +89,8 @@ fn hinders(action: &Action) -> bool {
         | Action::LookAfterCollection { .. }
         | Action::Snapshot
         | Action::TakeReserved { .. }
-        | Action::ZoneDown { .. } => false,
+        | Action::ZoneDown { .. }
+        | Action::ZonalShift { .. } => false,
     }
 }
 

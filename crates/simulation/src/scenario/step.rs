@@ -36,6 +36,8 @@ pub struct Step {
     pub partition: Option<Partition>,
     /// A zone goes down.
     pub zone_down: Option<ZoneDown>,
+    /// The cluster is shifted away from a zone.
+    pub zonal_shift: Option<ZoneDown>,
     /// Others of the account want instances of a capacity reservation.
     pub take_reserved: Option<TakeReserved>,
     /// The API server loses objects without a trace, as one that was restored from an older state.

@@ -112,7 +112,12 @@ impl Checker<'_> {
             found.push(self.partition(field, cut)?);
         }
         if let Some(down) = &step.zone_down {
-            found.push(self.zone_down(field, down, catalogue));
+            let (zone, duration) = self.zone_of(&format!("{field}.zoneDown"), down, catalogue);
+            found.push(Action::ZoneDown { zone, duration });
+        }
+        if let Some(shift) = &step.zonal_shift {
+            let (zone, duration) = self.zone_of(&format!("{field}.zonalShift"), shift, catalogue);
+            found.push(Action::ZonalShift { zone, duration });
         }
         if let Some(take) = &step.take_reserved {
             found.push(self.take_reserved(field, take));
@@ -125,7 +130,7 @@ impl Checker<'_> {
         if found.len() != 1 || step.restore.is_some() {
             let count = found.len() + usize::from(step.restore.is_some());
             let what = format!("{count} things to do in one step");
-            let allowed = "exactly one of scale, resize, delete, deleteSome, apply, interrupt, message, kill, pause, partition, zoneDown, takeReserved, lose, spoil, \
+            let allowed = "exactly one of scale, resize, delete, deleteSome, apply, interrupt, message, kill, pause, partition, zoneDown, zonalShift, takeReserved, lose, spoil, \
                            restart, slowWatches, holdWrites, restore, unwell, emptyLists, foreignInstances, allowCollection, lookAfterCollection";
             self.mistake(field, &step.at, what, allowed);
             return None;
@@ -175,13 +180,18 @@ impl Checker<'_> {
         Action::Apply { files }
     }
 
-    fn zone_down(&mut self, field: &str, down: &scenario::ZoneDown, catalogue: Option<&RegionCatalogue>) -> Action {
+    /// A zone of the cluster, and the time for which something is the matter with it.
+    fn zone_of(
+        &mut self,
+        field: &str,
+        of: &scenario::ZoneDown,
+        catalogue: Option<&RegionCatalogue>,
+    ) -> (String, Option<Duration>) {
         if let Some(catalogue) = catalogue {
-            self.zone_of_cluster(&format!("{field}.zoneDown.zone"), &down.zone, catalogue);
+            self.zone_of_cluster(&format!("{field}.zone"), &of.zone, catalogue);
         }
-        let duration = down.duration.as_ref().map(|text| duration(self.path, &format!("{field}.zoneDown.for"), text));
-        let duration = duration.and_then(|result| self.collect(result));
-        Action::ZoneDown { zone: down.zone.value.clone(), duration }
+        let duration = of.duration.as_ref().map(|text| duration(self.path, &format!("{field}.for"), text));
+        (of.zone.value.clone(), duration.and_then(|result| self.collect(result)))
     }
 
     /// The action of a step that tries the brakes.

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use dovetail_api::names::labels;
 use dovetail_input::{Failure, Mistake};
-use dovetail_sandbox::apiserver::DeleteOptions;
+use dovetail_sandbox::apiserver::{ApiServer, DeleteOptions};
 use dovetail_sandbox::faults::{Direction, Service, glob_matches};
 use dovetail_sandbox::log::Caller;
 use serde::{Deserialize, Serialize};
@@ -211,6 +212,13 @@ pub enum Action {
         #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
+    /// The cluster is shifted away from a zone, and EKS cordons its nodes meanwhile.
+    ZonalShift {
+        zone: String,
+        /// Time for which it lasts; none for an autoshift that AWS does not end.
+        #[serde(with = "logged::perhaps_seconds")]
+        duration: Option<Duration>,
+    },
 }
 
 /// A replica, as a step names it.
@@ -282,6 +290,7 @@ impl World {
             Action::Restore { of, duration } => self.restore(*of, *duration)?,
             Action::TakeReserved { id, count } => self.region.take_reserved(id, *count),
             Action::ZoneDown { zone, duration } => self.zone_down(zone, *duration),
+            Action::ZonalShift { zone, duration } => self.shift_zone(zone, *duration),
         }
         Ok(())
     }
@@ -313,6 +322,16 @@ impl World {
         later(duration, move || region.set_zone_down(&zone, false));
     }
 
+    fn shift_zone(&self, zone: &str, duration: Option<Duration>) {
+        self.region.shift_zone(zone, duration);
+        set_cordons(&self.api, zone, true);
+        let (api, region, zone) = (self.api.clone(), self.region.clone(), zone.to_owned());
+        later(duration, move || {
+            region.end_shift(&zone);
+            set_cordons(&api, &zone, false);
+        });
+    }
+
     /// Applies manifests; what of them the API server does not serve is named on standard error.
     pub fn apply(&self, manifests: &[dovetail_api::manifest::Manifest]) -> Result<(), Vec<Mistake>> {
         objects::apply(&self.api, manifests, self.config.alpha_as_written)?
@@ -333,6 +352,18 @@ impl World {
 }
 
 /// Does something after a time, or never.
+/// Cordons the Nodes of a zone, or takes the cordons off, as EKS does while the cluster is shifted away from it.
+fn set_cordons(api: &ApiServer, zone: &str, cordoned: bool) {
+    let nodes = resource("Node");
+    for node in api.list(&nodes) {
+        if node["metadata"]["labels"][labels::ZONE] == *zone {
+            let name = node["metadata"]["name"].as_str().unwrap_or_default();
+            // A Node that has gone meanwhile needs none.
+            drop(api.patch(&nodes, "", name, &json!({"spec": {"unschedulable": cordoned}})));
+        }
+    }
+}
+
 pub(super) fn later(duration: Option<Duration>, then: impl FnOnce() + 'static) {
     if let Some(duration) = duration {
         tokio::task::spawn_local(async move {

@@ -18,6 +18,7 @@ use dovetail_cloud::{
 };
 use dovetail_core::commitments::AccountAnswer;
 use dovetail_core::interruption::status::Trouble;
+use dovetail_core::zonal_shift::ZoneShift;
 use dovetail_sandbox::apiserver::{ApiError, ApiServer, DeleteOptions, Gvr};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -251,6 +252,10 @@ impl CloudOfferings for BrokenCloud {
 
     fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer> {
         self.inner.savings_plans()
+    }
+
+    fn zone_shifts(&self) -> CloudFuture<'_, Vec<ZoneShift>> {
+        self.inner.zone_shifts()
     }
 }
 

@@ -116,6 +116,7 @@ mod tests {
             Action::TakeReserved { id: name("cr-1"), count: 2 },
             Action::Resize { names: name("web-*"), requests: [(name("cpu"), name("200m"))].into() },
             Action::ZoneDown { zone: name("us-east-1a"), duration: None },
+            Action::ZonalShift { zone: name("us-east-1b"), duration: Some(minute) },
         ]
     }
 

@@ -78,6 +78,7 @@ impl fmt::Display for Action {
             }
             Self::TakeReserved { id, count } => write!(f, "let others take {count} instances of reservation {id}"),
             Self::ZoneDown { zone, duration } => write!(f, "take zone {zone} down{}", span(*duration)),
+            Self::ZonalShift { zone, duration } => write!(f, "shift away from zone {zone}{}", span(*duration)),
         }
     }
 }

@@ -25,6 +25,7 @@ pub(in crate::ec2) struct Eks(ServiceClient);
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::ec2) struct Cluster {
+    pub arn: Option<String>,
     pub version: Option<String>,
     pub endpoint: Option<String>,
     pub certificate_authority: Option<CertificateAuthority>,

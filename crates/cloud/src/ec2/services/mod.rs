@@ -1,4 +1,4 @@
-//! Five services of which eleven operations are called, on the runtime that the EC2 SDK brings: a crate for each is a tenth
+//! Six services of which twelve operations are called, on the runtime that the EC2 SDK brings: a crate for each is a tenth
 //! of the first build. Signatures, retries, timeouts, clock skew and the user agent are the runtime's (decision 051); this
 //! folder has endpoints, requests and answers.
 
@@ -10,6 +10,7 @@ mod query;
 mod savings_plans;
 #[cfg(test)]
 mod tests;
+mod zonal_shift;
 
 use aws_config::SdkConfig;
 use aws_runtime::auth::SigV4OperationSigningConfig;
@@ -51,6 +52,7 @@ pub(super) use eks::{Cluster, Eks};
 pub(super) use json::{Pricing, Ssm};
 pub(super) use query::{Iam, InstanceProfile};
 pub(super) use savings_plans::{PlanRate, SavingsPlan, SavingsPlans};
+pub(super) use zonal_shift::{ManagedResource, ResourceShift, ZonalShift};
 
 /// A call's result, with the SDK's own error around the service's.
 pub(super) type Called<O> = Result<O, SdkError<ServiceFailure, HttpResponse>>;

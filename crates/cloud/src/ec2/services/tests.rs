@@ -229,6 +229,23 @@ async fn savings_plans_are_asked_at_their_one_host_page_by_page() {
     assert_eq!((rates[0].rate.as_deref(), next), (Some("0.06"), None));
 }
 
+#[tokio::test(start_paused = true)]
+async fn zonal_shifts_are_asked_by_the_clusters_arn() {
+    let shifted = r#"{"arn": "a", "name": "demo", "appliedWeights": {"use1-az1": 0.0}, "zonalShifts": [
+        {"appliedStatus": "APPLIED", "awayFrom": "use1-az1", "expiryTime": 1767225600, "startTime": 1.5}], "autoshifts": []}"#;
+    let server = Server::new([(200, shifted), (200, "{}")]);
+    let zonal_shift = server.clients("us-east-1").zonal_shift;
+    let arn = "arn:aws:eks:us-east-1:111122223333:cluster/demo";
+    let found = zonal_shift.get_managed_resource(arn).await.unwrap().zonal_shifts.unwrap();
+    let (line, authorization, _) = server.last("authorization");
+    let path = "managedresources/arn%3Aaws%3Aeks%3Aus-east-1%3A111122223333%3Acluster%2Fdemo";
+    assert_eq!(line, format!("GET https://arc-zonal-shift.us-east-1.amazonaws.com/{path}"));
+    assert!(authorization.contains("/us-east-1/arc-zonal-shift/aws4_request"), "{authorization}");
+    assert_eq!((found[0].away_from.as_deref(), found[0].expiry_time), (Some("use1-az1"), Some(1_767_225_600.0)));
+    assert!(zonal_shift.get_managed_resource(arn).await.unwrap().autoshifts.is_none());
+    assert!(zonal_shift.get_managed_resource("").await.is_err(), "that would list all resources");
+}
+
 const PROFILE: &str = "<Path>/karpenter/</Path><InstanceProfileName>a&amp;b</InstanceProfileName><Arn>arn</Arn>\
     <CreateDate>2026-01-01T00:00:00Z</CreateDate><Roles><member><Path>/</Path><RoleName>node</RoleName>\
     <AssumeRolePolicyDocument>%7B</AssumeRolePolicyDocument></member></Roles>\

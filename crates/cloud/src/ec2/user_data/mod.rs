@@ -27,6 +27,8 @@ pub const LIMIT: usize = 16_384;
 pub struct ClusterFacts {
     /// As EKS knows it; nodes join by it.
     pub name: String,
+    /// Its ARN; empty where EKS does not say it.
+    pub arn: String,
     /// URL of its API server.
     pub endpoint: String,
     /// Certificate of its authority, base64.

@@ -99,6 +99,7 @@ impl NodeEntry {
     }
 }
 
-fn cordon() -> Taint {
+/// The taint that a cordon is.
+pub(in crate::cluster_state) fn cordon() -> Taint {
     Taint { key: taints::UNSCHEDULABLE.into(), effect: taints::NO_SCHEDULE.into(), ..Taint::default() }
 }

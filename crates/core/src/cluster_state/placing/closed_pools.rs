@@ -1,4 +1,5 @@
-//! Pools whose launches are refused: packing leaves them out for a while (docs/decisions/038).
+//! Pools whose launches are refused: packing leaves them out for a while (docs/decisions/038). Zones that are left alone
+//! (docs/decisions/088).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use dovetail_api::v1::NodePool;
 
 use crate::cluster_state::{ClusterState, Moment, Snapshot};
+use crate::zonal_shift::ShiftedZones;
 
 /// A pool that packing leaves out, as its launches are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +25,11 @@ impl ClusterState {
     /// These pools are left out by packing, and no others.
     pub fn close_pools(&mut self, closed: BTreeMap<String, ClosedPool>) {
         self.now.closed_pools = Arc::new(closed);
+    }
+
+    /// The cluster is shifted away from these zones, and from no others.
+    pub fn shift_zones(&mut self, zones: ShiftedZones) {
+        self.now.shifted_zones = zones;
     }
 }
 

@@ -110,7 +110,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             worth: vec![],
             mean_pod: vec![],
             left,
-            evictions: cluster.pdbs.iter().map(|pdb| pdb.allowed).collect(),
+            evictions: cluster.pdbs.iter().map(|pdb| pdb.allowed.saturating_mul(settings.waves.max(1))).collect(),
             price_moves: settings.price_moves,
             reserved_taken: BTreeMap::new(),
             bill: PassBill::of_cluster(cluster),

@@ -38,6 +38,8 @@ pub struct ConsolidationSettings {
     pub many_to_many: bool,
     /// Largest number of nodes that one command replaces.
     pub most_candidates: usize,
+    /// Number of waves in which a command's pods may go: so many times as many as their PodDisruptionBudget allows at once.
+    pub waves: u32,
 }
 
 impl Default for ConsolidationSettings {
@@ -56,6 +58,7 @@ impl Default for ConsolidationSettings {
             spot_types: 15,
             many_to_many: false,
             most_candidates: 100,
+            waves: 1,
         }
     }
 }

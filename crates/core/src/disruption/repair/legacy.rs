@@ -34,7 +34,7 @@ pub(in crate::disruption) fn repair_by_force<'a>(look: &mut Look<'a>, machines: 
     }
     for machine in machines.iter().filter(|machine| !machine.claim.deleting && !machine.node.deleting) {
         let Some(first) = machine.node.unwell.iter().min_by_key(|one| one.until) else { continue };
-        if look.memory.is_asked(&machine.claim.uid) {
+        if look.memory.is_asked(&machine.claim.uid) || machine.shifted.is_some() {
             continue;
         }
         if first.until > look.now {

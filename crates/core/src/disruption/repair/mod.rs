@@ -318,6 +318,9 @@ impl Patient<'_> {
 
 /// The reason if somebody forbids to repair a node.
 fn find_veto(machine: &NodeAndClaim<'_>) -> Option<String> {
+    if let Some(shifted) = machine.shifted {
+        return Some(shifted.to_string());
+    }
     let vetoed = machine.node.do_not_repair || machine.claim.do_not_repair;
     vetoed.then(|| format!("it has the annotation {}", dovetail_api::names::annotations::DO_NOT_REPAIR))
 }

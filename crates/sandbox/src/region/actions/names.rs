@@ -1,7 +1,7 @@
 //! The names of all actions that the region carries out.
 
 /// In the order of their names, whichever service they are of.
-pub const ACTIONS: [&str; 49] = [
+pub const ACTIONS: [&str; 50] = [
     "AddRoleToInstanceProfile",
     "AssumeRoleWithWebIdentity",
     "ChangeMessageVisibility",
@@ -36,6 +36,7 @@ pub const ACTIONS: [&str; 49] = [
     "DescribeVpcs",
     "GetCallerIdentity",
     "GetInstanceProfile",
+    "GetManagedResource",
     "GetParameter",
     "GetParameters",
     "GetProducts",
@@ -69,6 +70,7 @@ mod tests {
             include_str!("../services/sqs.rs"),
             include_str!("../services/ssm.rs"),
             include_str!("../services/sts.rs"),
+            include_str!("../services/zonal_shift.rs"),
         ];
         let arms = sources.iter().flat_map(|source| source.lines()).filter_map(|line| line.split_once(" => "));
         let quoted = arms.flat_map(|(names, _)| names.split('|')).map(str::trim);

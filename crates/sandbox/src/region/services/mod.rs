@@ -1,4 +1,4 @@
-//! AWS services beside EC2: EKS, IAM, Pricing, Savings Plans, SQS with the interruption queue, SSM, STS.
+//! AWS services beside EC2: ARC's zonal shifts, EKS, IAM, Pricing, Savings Plans, SQS with the interruption queue, SSM, STS.
 
 pub(super) mod eks;
 pub(super) mod iam;
@@ -9,3 +9,4 @@ pub(super) mod savings_plans;
 pub(super) mod sqs;
 pub(super) mod ssm;
 pub(super) mod sts;
+pub(super) mod zonal_shift;

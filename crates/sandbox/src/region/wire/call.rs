@@ -18,13 +18,14 @@ pub(crate) enum AwsService {
     Eks,
     Sts,
     SavingsPlans,
+    ZonalShift,
 }
 
 impl AwsService {
     /// By the name that SigV4 scopes carry.
     fn of_scope(name: &str) -> Option<Self> {
-        let all = [Self::Ec2, Self::Sqs, Self::Ssm, Self::Pricing, Self::Iam, Self::Eks, Self::Sts, Self::SavingsPlans];
-        all.into_iter().find(|api| api.name() == name)
+        let all = [Self::Ec2, Self::Sqs, Self::Ssm, Self::Pricing, Self::Iam, Self::Eks, Self::Sts];
+        all.into_iter().chain([Self::SavingsPlans, Self::ZonalShift]).find(|api| api.name() == name)
     }
 
     /// The service's name in lower case.
@@ -38,6 +39,7 @@ impl AwsService {
             Self::Eks => "eks",
             Self::Sts => "sts",
             Self::SavingsPlans => "savingsplans",
+            Self::ZonalShift => "arc-zonal-shift",
         }
     }
 
@@ -48,7 +50,7 @@ impl AwsService {
             Self::Iam | Self::Sts => AwsProtocol::Query,
             Self::Sqs => AwsProtocol::Json("1.0"),
             Self::Ssm | Self::Pricing => AwsProtocol::Json("1.1"),
-            Self::Eks | Self::SavingsPlans => AwsProtocol::RestJson,
+            Self::Eks | Self::SavingsPlans | Self::ZonalShift => AwsProtocol::RestJson,
         }
     }
 }
@@ -98,6 +100,10 @@ impl AwsCall {
         }
         if scope == Some(AwsService::Eks) || request.uri().path().starts_with("/clusters") {
             return Some(rest(request));
+        }
+        if let Some(arn) = request.uri().path().strip_prefix("/managedresources/") {
+            let parameters = Parameters::Json(json!({"resource": decode_form(arn)}));
+            return Some(Self { api: AwsService::ZonalShift, action: "GetManagedResource".to_owned(), parameters });
         }
         if scope == Some(AwsService::SavingsPlans) || request.uri().path().starts_with("/DescribeSavingsPlan") {
             let action = request.uri().path().trim_matches('/').to_owned();
@@ -227,6 +233,7 @@ mod tests {
         assert_eq!(api("/", &[("x-amz-target", "AmazonSQS.ReceiveMessage")], "{}"), Some(AwsService::Sqs));
         assert_eq!(api("/clusters/demo", &[], ""), Some(AwsService::Eks));
         assert_eq!(api("/DescribeSavingsPlans", &[], "{}"), Some(AwsService::SavingsPlans));
+        assert_eq!(api("/managedresources/arn%3Aaws%3Aeks", &[], ""), Some(AwsService::ZonalShift));
         assert_eq!(api("/", &[], "Action=Something"), None);
     }
 

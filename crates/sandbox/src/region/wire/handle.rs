@@ -15,7 +15,7 @@ use crate::region::wire::error::AwsError;
 use crate::region::wire::form::FormNode;
 use crate::region::{
     Cx, Region, actions::ec2, ids, services::eks, services::iam, services::pricing, services::savings_plans,
-    services::sqs, services::ssm, services::sts,
+    services::sqs, services::ssm, services::sts, services::zonal_shift,
 };
 
 /// Longest wait of a caller without a time-out of its own for an answer that never comes.
@@ -171,6 +171,7 @@ impl Cx<'_> {
             AwsService::Pricing => pricing::act(self, &call.action, body),
             AwsService::Eks => eks::act(self, &call.action, body),
             AwsService::SavingsPlans => savings_plans::act(self, &call.action, body),
+            AwsService::ZonalShift => zonal_shift::act(self, &call.action, body),
             _ => Err(AwsError::unknown_action(&call.action)),
         }
     }
@@ -184,7 +185,7 @@ impl Cx<'_> {
             (AwsService::Ec2, action) if action.starts_with("Describe") => 40,
             (AwsService::Ec2, _) => 150,
             (AwsService::Iam, _) => 80,
-            (AwsService::Pricing | AwsService::SavingsPlans, _) => 50,
+            (AwsService::Pricing | AwsService::SavingsPlans | AwsService::ZonalShift, _) => 50,
             (AwsService::Sqs, _) => 10,
             (AwsService::Ssm | AwsService::Eks | AwsService::Sts, _) => 20,
         };
