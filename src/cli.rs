@@ -16,7 +16,7 @@ pub use crate::run::RunArgs;
 pub use crate::top::TopArgs;
 use crate::what_if::WhatIfArgs;
 pub use habits::{CompletedShell, CompletionsArgs, ManArgs, VersionArgs};
-pub use record::{CompareArgs, RecordArgs, ReplayArgs, SavingsArgs};
+pub use record::{CompareArgs, MetricsArgs, RecordArgs, ReplayArgs, SavingsArgs};
 
 /// Nodes for pending pods on EC2, at the lowest price, and their removal.
 #[derive(Parser)]
@@ -44,7 +44,7 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Play a record under several settings, side by side: cost, waiting, evictions, launches
     Compare(CompareArgs),
-    /// Say what was paid over a record, against what its pods needed and against Karpenter's rules
+    /// Say what was paid, against what the pods needed and against Karpenter's rules, by a record or by metrics
     Savings(SavingsArgs),
     /// Run a scenario: control plane, cluster and region in one process, on virtual time
     Simulate(SimulateArgs),

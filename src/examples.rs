@@ -41,7 +41,13 @@ const EXAMPLES: [(&str, &str); 16] = [
   dovetail compare day.jsonl --with PACKING_POLICY=fewest-nodes --with CONSOLIDATION_LEAST_AGE=1h --svg day.svg
   dovetail compare day.jsonl --with INTERRUPTION=evict,BATCH_IDLE_DURATION=5s --seeds 5 --json",
     ),
-    ("savings", "  dovetail savings day.jsonl\n  dovetail savings day.jsonl --points 96 --json"),
+    (
+        "savings",
+        "  dovetail savings day.jsonl
+  dovetail savings day.jsonl --points 96 --json
+  dovetail savings --prometheus http://localhost:9090 --since 7d
+  dovetail savings --file answer.json --json",
+    ),
     (
         "simulate",
         "  dovetail simulate deploy/examples/scenario.yaml

@@ -28,6 +28,7 @@ use clap::FromArgMatches as _;
 use dovetail_input::Failure;
 
 use cli::{Cli, Command};
+use live::escape::escape_lines;
 
 /// Small objects by the million, of one thread, in a short life: what a problem is read into and solved with.
 #[global_allocator]
@@ -59,12 +60,12 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Outcome) => ExitCode::from(1),
         Err(Failure::System(why)) => {
-            eprintln!("dovetail: {why}");
+            eprintln!("dovetail: {}", harmless(&why));
             ExitCode::from(1)
         }
         Err(Failure::Input(mistakes)) => {
             for mistake in mistakes.iter().take(MOST_MISTAKES) {
-                eprintln!("{mistake}");
+                eprintln!("{}", harmless(&mistake.to_string()));
             }
             if let more @ 1.. = mistakes.len().saturating_sub(MOST_MISTAKES) {
                 eprintln!("and {more} more");
@@ -72,6 +73,12 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// A message without what a terminal would obey: it may repeat a name or an answer that anybody has written.
+fn harmless(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    escape_lines(&lines).trim_end_matches('\n').to_owned()
 }
 
 /// Name of the program as a plugin of kubectl, which finds it on the PATH: a link to `dovetail`.

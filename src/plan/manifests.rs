@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use dovetail_api::manifest::{Manifest, Objects};
+use dovetail_api::manifest::{MAX_PODS, Manifest, Objects};
 use dovetail_api::names::conditions::{FALSE, NODE_CLASS_READY, READY, TRUE, VALIDATION_SUCCEEDED};
 use dovetail_api::unimplemented;
 use dovetail_api::v1::{EC2NodeClass, NewCondition, NodePool, set_condition};
@@ -30,17 +31,41 @@ use super::picture::{Picture, resolved_types};
 use super::{Loaded, buffers, node_groups, overlays, quotas, static_pools, storage, unplanned};
 use crate::cli::{PackingPolicy, PlanArgs};
 use crate::near::did_you_mean;
+use crate::progress::ProgressLine;
 
 /// Zones in which the imagined cluster has subnets.
 pub(super) const ZONES: usize = 3;
 /// Region of manifests that name none.
 const USUAL_REGION: &str = "us-east-1";
 
+/// Time that reading takes for each pod where there are very many, on one core of 2026.
+const USUAL_TIME_OF_A_POD: Duration = Duration::from_micros(78);
+
 /// Reads manifests into a problem.
 pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     let watch = Stopwatch::start();
     let env = environment(&args.environment.env, &args.environment.env_file)?;
-    let mut manifests = read_manifests(&args.manifests, &env, &args.cluster_name)?;
+    let manifests = read_manifests(&args.manifests, &env, &args.cluster_name)?;
+    let pods = pods_of(&manifests);
+    let what = format!("reading {pods} pods");
+    ProgressLine::during(args.quiet, &what, USUAL_TIME_OF_A_POD.saturating_mul(pods), || {
+        load_manifests(args, manifests, &watch)
+    })
+}
+
+/// The number of pods that manifests make, about, for the line of progress.
+fn pods_of(manifests: &[Manifest]) -> u32 {
+    let count = |one: &Manifest| {
+        let spec = &one.object["spec"];
+        let given = if one.kind == "Job" { &spec["parallelism"] } else { &spec["replicas"] };
+        let is_one = matches!(one.kind.as_str(), "Pod" | "Deployment" | "StatefulSet" | "ReplicaSet" | "Job");
+        given.as_u64().unwrap_or(u64::from(is_one)).min(MAX_PODS)
+    };
+    let all = manifests.iter().filter(|one| !one.foreign && one.kind != "NodePool").map(count);
+    u32::try_from(all.fold(0, u64::saturating_add)).unwrap_or(u32::MAX)
+}
+
+fn load_manifests(args: &PlanArgs, mut manifests: Vec<Manifest>, watch: &Stopwatch) -> Result<Loaded, Vec<Mistake>> {
     let mut warnings = Vec::new();
     let picture = Picture::take_from(&mut manifests, &mut warnings)?;
     let catalogue = catalogue_for(args, picture.as_ref())?;

@@ -177,12 +177,12 @@ fn report(
     beside: &Beside,
 ) -> Result<(), Failure> {
     if let Some(line) = &loaded.passed_over {
-        eprintln!("{line}");
+        eprintln!("{}", escape(line));
     }
     let mut warnings = loaded.warnings.clone();
     warnings.extend(packing.daemons_not_counted.iter().map(|one| one.sentence(&loaded.problem)));
     for warning in &warnings {
-        eprintln!("warning: {}", if loaded.live.is_some() { escape(warning) } else { warning.clone() });
+        eprintln!("warning: {}", escape(warning));
     }
     if let Some(file) = &args.what_if.html {
         let page = page::Page {
@@ -240,9 +240,8 @@ fn text(args: &PlanArgs, loaded: &Loaded, packing: &Packing, beside: &Beside) ->
     if let Some(difference) = &beside.difference {
         text.push_str(&difference.lines());
     }
-    let Some(live) = &loaded.live else { return text };
-    text.push_str(&live.sentences(packing.total_price));
-    // Names and messages are the cluster's.
+    text.extend(loaded.live.iter().map(|live| live.sentences(packing.total_price)));
+    // Names and messages are a cluster's, or of a chart that somebody else has written.
     let lines: Vec<String> = text.lines().map(str::to_owned).collect();
     escape_lines(&lines)
 }

@@ -52,7 +52,7 @@ impl Measured {
 }
 
 /// Student's t for 95 % of both sides, by the number of values.
-fn student(values: usize) -> f64 {
+pub(super) fn student(values: usize) -> f64 {
     const BY_NUMBER: [f64; 11] = [0.0, 0.0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26];
     BY_NUMBER.get(values).copied().unwrap_or(if values <= 20 { 2.23 } else { 2.09 })
 }

@@ -4,6 +4,7 @@ mod chart;
 mod compare;
 mod figures;
 mod hashing;
+mod metrics;
 mod objects;
 mod replay;
 mod savings;
@@ -26,6 +27,7 @@ pub(crate) use replay::progress;
 
 use crate::cli::RecordArgs;
 use crate::live;
+use crate::live::escape::escape;
 use crate::live::price::price_by_labels;
 use crate::output::print;
 use crate::progress::ProgressLine;
@@ -91,11 +93,11 @@ pub use savings::run as savings;
 
 async fn record(args: &RecordArgs, file: &str) -> Result<(), Failure> {
     let cluster = live::read_cluster(&args.cluster).await?;
-    cluster.missing.iter().for_each(|one| eprintln!("not read: {}: {}", one.what, one.why));
+    cluster.missing.iter().for_each(|one| eprintln!("not read: {}: {}", escape(&one.what), escape(&one.why)));
     let hasher = args.hash_names.then(NameHasher::new);
     let client = cluster.connection.client.clone();
     let first = look_at(&client, hasher.as_ref()).await?;
-    first.unread.iter().for_each(|why| eprintln!("not recorded: {why}"));
+    first.unread.iter().for_each(|why| eprintln!("not recorded: {}", escape(why)));
     let began = RecordBegin {
         version: VERSION,
         source: RecordSource::Cluster,
@@ -131,7 +133,7 @@ async fn record(args: &RecordArgs, file: &str) -> Result<(), Failure> {
             }
             Err(why) if failures < MOST_FAILURES && !stopped => {
                 failures += 1;
-                eprintln!("no look at {t:.0} s: {}", live::describe(&why));
+                eprintln!("no look at {t:.0} s: {}", escape(&live::describe(&why)));
             }
             Err(why) => return Err(why),
         }

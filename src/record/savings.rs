@@ -1,4 +1,4 @@
-//! `dovetail savings`: what was paid over a record, against what its pods needed and against Karpenter's rules.
+//! `dovetail savings`: what was paid over a record, or by metrics, against what its pods needed and against Karpenter's rules.
 
 use dovetail_core::pack::Options;
 use dovetail_core::problem::Policy;
@@ -6,6 +6,7 @@ use dovetail_input::{Failure, Mistake};
 use dovetail_simulation::record::{Record, TimeSum, sum_over_time};
 use serde::Serialize;
 
+use super::metrics;
 use super::replay::read_record;
 use crate::cli::SavingsArgs;
 use crate::output::print;
@@ -42,12 +43,13 @@ struct Savings {
 /// # Errors
 /// No record, or one without a look at the cluster.
 pub fn run(args: &SavingsArgs) -> Result<(), Failure> {
-    let record = read_record(&args.record)?;
+    let Some(path) = &args.record else { return metrics::run(args) };
+    let record = read_record(path)?;
     if record.series.all.len() < 2 {
         let what = "has fewer than two looks at the cluster: nothing can be summed up";
-        return Err(Mistake::of_file(&args.record, what).allowing("a record of some minutes").into());
+        return Err(Mistake::of_file(path, what).allowing("a record of some minutes").into());
     }
-    let found = savings(args, &record)?;
+    let found = savings(args, path, &record)?;
     if args.json {
         let text = serde_json::to_string_pretty(&found).map_err(|why| Failure::System(why.to_string()))?;
         return print(&(text + "\n"));
@@ -55,7 +57,7 @@ pub fn run(args: &SavingsArgs) -> Result<(), Failure> {
     print(&found.text(args.points))
 }
 
-fn savings(args: &SavingsArgs, record: &Record) -> Result<Savings, Failure> {
+fn savings(args: &SavingsArgs, path: &str, record: &Record) -> Result<Savings, Failure> {
     let region = record.begin.scenario.get("region").and_then(|region| region.as_str()).unwrap_or(USUAL_REGION);
     let ends = record.series.all.first().zip(record.series.all.last());
     let (from, to) = ends.map_or((0.0, 0.0), |(first, last)| (first.t, last.t));
@@ -66,7 +68,7 @@ fn savings(args: &SavingsArgs, record: &Record) -> Result<Savings, Failure> {
         let t = from + (to - from) * f64::from(point) / f64::from(count - 1);
         progress.count("packed", point as usize, count as usize);
         let objects: Vec<serde_json::Value> = record.objects_at(t).into_values().collect();
-        let problem = problem_of_objects(&args.record, &objects, region)?;
+        let problem = problem_of_objects(path, &objects, region)?;
         for (policy, prices) in [(Policy::Cost, &mut needed), (Policy::FewestNodes, &mut karpenter)] {
             let mut problem = problem.clone();
             let own = std::sync::Arc::make_mut(&mut problem);
@@ -92,18 +94,21 @@ fn savings(args: &SavingsArgs, record: &Record) -> Result<Savings, Failure> {
     })
 }
 
+/// The part by which more, or less, was paid than something would have cost, with the error; empty where that is nothing.
+pub(super) fn against(paid: TimeSum, other: TimeSum) -> String {
+    if other.sum <= 0.0 {
+        return String::new();
+    }
+    let more = (paid.sum / other.sum - 1.0) * 100.0;
+    let error = (paid.error + other.error * paid.sum / other.sum) / other.sum * 100.0;
+    let word = if more < 0.0 { "less" } else { "more" };
+    format!("; {:.0} % ±{error:.0} {word} was paid", more.abs())
+}
+
 impl Savings {
     fn text(&self, points: u32) -> String {
         let dollars = |sum: TimeSum| format!("${:.4} ±{:.4}", sum.sum, sum.error);
-        let against = |sum: TimeSum| {
-            if sum.sum <= 0.0 {
-                return String::new();
-            }
-            let more = (self.paid.sum / sum.sum - 1.0) * 100.0;
-            let error = (self.paid.error + sum.error * self.paid.sum / sum.sum) / sum.sum * 100.0;
-            let word = if more < 0.0 { "less" } else { "more" };
-            format!("; {:.0} % ±{error:.0} {word} was paid", more.abs())
-        };
+        let against = |sum: TimeSum| against(self.paid, sum);
         let mut text = format!(
             "over {:.2} hours\n  paid for nodes of NodePools      {}\n  what the pods needed             {}{}\n  the same by Karpenter's rules    {}{}\n",
             self.hours,

@@ -25,6 +25,7 @@ mod quotas;
 mod random_lines;
 mod readme;
 mod record;
+mod savings;
 mod settings;
 mod shadow;
 mod static_pools;

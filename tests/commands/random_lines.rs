@@ -19,6 +19,7 @@ struct Files {
     scenario: Vec<u8>,
     record: Vec<u8>,
     plan: Vec<u8>,
+    metrics: Vec<u8>,
 }
 
 impl Files {
@@ -37,12 +38,15 @@ impl Files {
         assert!(dovetail(&["simulate", &whole, "--json", "--record", &record]).status.success());
         let file = write("whole.json", &workload.to_string());
         let plan = dovetail(&["plan", "--workload", &file, "--json"]).stdout;
+        let metrics = serde_json::json!({"status": "success", "data": {"resultType": "matrix", "result": [
+            {"metric": {"__name__": "dovetail_cost_dollars_per_hour", "zone": "größe"}, "values": [[0, "1"], [60, "2.5"], [120, "NaN"]]}]}});
         Self {
             workload: workload.to_string().into_bytes(),
             manifests,
             scenario,
             record: std::fs::read(record).unwrap(),
             plan,
+            metrics: metrics.to_string().into_bytes(),
         }
     }
 
@@ -82,7 +86,7 @@ const VALUES: [&str; 16] = [
     "cost",
     "PACKING_POLICY=cost",
 ];
-const FLAGS: [&str; 22] = [
+const FLAGS: [&str; 23] = [
     "--json",
     "-o",
     "--policy",
@@ -103,6 +107,7 @@ const FLAGS: [&str; 22] = [
     "--scale",
     "--env",
     "--nonsense",
+    "--since",
     "--namespace",
     "--to",
 ];
@@ -110,7 +115,7 @@ const FLAGS: [&str; 22] = [
 /// The beginning of a line: the command with what it needs.
 fn beginning(rng: &mut fastrand::Rng, line: u64, files: &Files) -> Vec<String> {
     let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
-    match rng.u8(0..14) {
+    match rng.u8(0..15) {
         0 | 1 => own(&["plan", "--workload", &files.draw(rng, line, &files.workload, "json")]),
         2 | 3 => own(&["plan", "-f", &files.draw(rng, line, &files.manifests, "yaml")]),
         4 => own(&["convert", "-f", &files.draw(rng, line, &files.manifests, "yaml")]),
@@ -125,7 +130,8 @@ fn beginning(rng: &mut fastrand::Rng, line: u64, files: &Files) -> Vec<String> {
         9 => own(&["explain", ["pod", "node/x", "nodpool", "po/%2f"][rng.usize(0..4)], "--kubeconfig", "/nonexistent"]),
         10 => own(&["doctor", "--kubeconfig", "/nonexistent"]),
         11 => own(&[["crds", "version", "man", "help"][rng.usize(0..4)]]),
-        12 => own(&["completions", ["bash", "zsh", "fish", "csh"][rng.usize(0..4)]]),
+        12 => own(&["savings", "--file", &files.draw(rng, line, &files.metrics, "json")]),
+        13 => own(&["completions", ["bash", "zsh", "fish", "csh"][rng.usize(0..4)]]),
         _ => own(&["record", "--schema"]),
     }
 }

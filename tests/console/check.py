@@ -62,6 +62,11 @@ def explains(browser, url):
     assert post(f"{url}api/v1/namespaces/default/pods", huge)[0] == 201
     group = "[...document.querySelectorAll('#waiting details')].find(d => d.textContent.includes('1 × default/huge'))"
     browser.wait(f"{group}?.textContent.includes('no place') && {group}.textContent.includes('needs 400 CPU')", "a pod that fits nowhere waits with its reason")
+    event = "[...document.querySelectorAll('#events li')].find(row => row.innerText.includes('FailedScheduling') && row.innerText.includes('default/huge'))"
+    browser.wait(f"!!{event}", "its Kubernetes event is shown")
+    browser.eval(f"{event}.querySelector('button').click()")
+    browser.wait(f"{said}.includes('Pod default/huge gets no node')", "an event leads to an answer")
+    shut(browser)
     browser.eval(f"{group}.open = true; {group}.querySelector('button').click()")
     browser.wait(f"{said}.includes('Pod default/huge gets no node') && {said}.includes(\"lower the pod's request of cpu\")", "it says what would let it run")
     shut(browser)

@@ -62,6 +62,8 @@ def stranger(browser):
     assert "25 × default/report" in waiting and "limits leave no room" in waiting and "42 pods" in browser.eval("document.getElementById('waiting-count').textContent"), waiting
     unused = browser.eval("document.getElementById('commitments').innerText")
     assert "ri-1: $0.1200 of $0.5400 an hour unused, ends 2027-03-01" in unused and "and 3 more" in unused, unused
+    room = browser.eval("document.getElementById('held').innerText")
+    assert "capacity buffer default/spare: room for 2 of 2 pods ($0.0834 an hour)" in room, room
     way = browser.eval("document.getElementById('way').innerText")
     assert "should have joined by" in way and "90 s ago" in way and "in 12 min" in way and "expires" not in way, way
     curve = browser.eval("document.getElementById('cost').getAttribute('aria-label')") + browser.eval("document.getElementById('cost').textContent")
@@ -71,6 +73,24 @@ def stranger(browser):
     browser.eval("document.getElementById('group').value = 'pool'; document.getElementById('group').dispatchEvent(new Event('input'))")
     heads = browser.eval("lines.filter(line => line.head != null).map(line => line.words)")
     assert heads == ["batch · 9 nodes, $0.7200 an hour", "default · 43 nodes, $2.92 an hour", "gpu · 1 node, $12.24 an hour"], heads
+
+
+def recorded(browser):
+    """Kubernetes events: what they are about, the latest first, those that nobody has got; a name opens why."""
+    rows = browser.eval("[...document.querySelectorAll('#events li')].map(row => row.innerText.replace(/\\s+/g, ' '))")
+    assert len(rows) == 5 and "Namespace kube-system" in rows[0] and "Warning LaunchHeld NodeClaim default-61 a ceiling holds it not written" in rows[1], rows
+    assert "Normal DisruptionTerminating Node ip-10-0-0-60.ec2.internal" in rows[2] and "Warning FailedScheduling Pod default/report-0 limits leave no room" in rows[3], rows
+    browser.eval("document.getElementById('search').value = 'report'; document.getElementById('search').dispatchEvent(new Event('input'))")
+    assert browser.eval("document.querySelectorAll('#events li').length") == 1, "the search is for events too"
+    browser.eval("document.getElementById('search').value = ''; document.getElementById('search').dispatchEvent(new Event('input'))")
+    browser.eval("scrollTo(0, 0); document.activeElement.blur()")
+    for kind, title in (("NodeClaim ", "nodeclaim default-61"), ("Node ", "node ip-10-0-0-60.ec2.internal"), ("Pod ", "pod default/report-0"), ("NodePool ", "nodepool edge")):
+        tab_to(browser, f"e.closest('#events') && e.tagName === 'BUTTON' && e.textContent.startsWith({kind!r})", f"an event of a {kind}", 200)
+        browser.key("Enter")
+        explained(browser, f"the object of an event, a {kind}")
+        assert browser.eval("document.getElementById('detail-name').textContent") == title
+        browser.key("Escape")
+        browser.wait("!document.getElementById('detail').open", "the panel has closed")
 
 
 def keyboard(browser):
@@ -118,7 +138,7 @@ def keyboard(browser):
 
 
 def hostile(browser):
-    browser.wait("document.querySelectorAll('#pools tbody tr').length > 8", "hostile pools are shown")
+    browser.wait("document.querySelectorAll('#pools tbody tr').length > 8 && document.querySelectorAll('#events li').length === 40", "hostile pools and events are shown")
     browser.eval("document.getElementById('group').value = 'zone'; document.getElementById('group').dispatchEvent(new Event('input')); document.getElementById('nodes-title').scrollIntoView()")
     for number in range(len(made.HOSTILE)):
         browser.eval(f"show({{ kind: 'node', name: now.nodes[{number}].key }})")
@@ -134,7 +154,10 @@ def hostile(browser):
 
 
 def main(pictures):
-    good, bad = made.Made([made.state(*made.busy(), commitments=made.committed("ri-1"))]), made.Made([made.state(*made.hostile(), commitments=made.committed(*made.HOSTILE))])
+    room, odd = [["capacity buffer default/spare", "room for 2 of 2 pods ($0.0834 an hour)"]], [made.recorded(text, text, text, text, text) for text in made.HOSTILE]
+    odd += [made.recorded(kind, text, text, text, text) for text in made.HOSTILE for kind in ("Pod", "Node", "NodePool", "NodeClaim")]
+    good = made.Made([made.state(*made.busy(), commitments=made.committed("ri-1"), events=made.recorded_on_a_bad_day(), held=room)])
+    bad = made.Made([made.state(*made.hostile(), commitments=made.committed(*made.HOSTILE), events=odd, held=[[text, text] for text in made.HOSTILE])])
     browser = Browser(1000, 900)
     try:
         browser.open(good.url)
@@ -142,6 +165,7 @@ def main(pictures):
         widths(browser, pictures)
         stranger(browser)
         keyboard(browser)
+        recorded(browser)
         browser.open(bad.url)
         hostile(browser)
         assert not browser.complaints(), browser.complaints()

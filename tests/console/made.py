@@ -47,10 +47,20 @@ def event(number, name="launched", text=None, **fields):
     return {"when": f"{number}.0s 0", "t": number, "actor": "launcher", "event": name, "text": text or f"launched instance i-{number:017x}", "level": "Info", "trace": f"{number:032x}", "fields": fields}
 
 
+def recorded(kind, name, reason, message, namespace="", warning=True, written=True):
+    """A Kubernetes event of Dovetail's."""
+    return {"at": START - 60, "kind": kind, "namespace": namespace, "name": name, "warning": warning, "reason": reason, "message": message, "written": written}
+
+
+def recorded_on_a_bad_day():
+    return [recorded("NodePool", "edge", "NodeClassNotReady", "no subnet is selected"), recorded("Pod", "report-0", "FailedScheduling", "limits leave no room", "default"), recorded("Node", "ip-10-0-0-60.ec2.internal", "DisruptionTerminating", "its pods are moved", warning=False),
+            recorded("NodeClaim", "default-61", "LaunchHeld", "a ceiling holds it", written=False), recorded("Namespace", "kube-system", "CollectionHeld", "ask an operator")]
+
+
 def state(nodes, pools=(), waiting=(), timeline=(), turn=0, **more):
     """What /console/state answers: each node has a line of its own."""
     pods = sum(len(one["pods"]) for one in nodes)
-    own = {"now": START + turn, "cluster": "demo", "about": "A cluster that is made up.", "traces": "", "leader": "dovetail-0", "term": 1, "actors": [["packer", [["handled", turn]]], ["launcher", [["queued", 0]]]], "ec2": None, "held": [], "pools": list(pools), "totals": sums(nodes),
+    own = {"now": START + turn, "cluster": "demo", "about": "A cluster that is made up.", "traces": "", "leader": "dovetail-0", "term": 1, "actors": [["packer", [["handled", turn]]], ["launcher", [["queued", 0]]]], "ec2": None, "held": [], "events": [], "pools": list(pools), "totals": sums(nodes),
            "waiting": list(waiting), "waitingTotal": sum(one["count"] for one in waiting), "pods": {"bound": pods, "total": pods}, "price": sum(one["price"] for one in nodes), "saved": 3.5,
            "cost": [[START - 3600 + 5 * t, 10 + 4 * (t // 90 % 3) + .1 * (t % 7), 16 + 4 * (t // 90 % 3)] for t in range(720)], "timeline": list(timeline)} | more
     lines = ",\n".join(json.dumps(one, separators=(",", ":")) for one in nodes)

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod clusters;
 mod console;
 mod doctor;
 mod explain;
@@ -12,5 +13,6 @@ mod moto;
 mod record;
 mod run;
 mod sandbox;
+mod savings;
 mod stub;
 mod top;

@@ -528,12 +528,29 @@ fn the_console_shows_it(console: &str, elected: &Value) {
     let told: Vec<&str> =
         state["timeline"].as_array().unwrap().iter().filter_map(|line| line["event"].as_str()).collect();
     assert!(told.contains(&"elected") && told.contains(&"launched"), "{told:?}");
+    the_console_has_its_kubernetes_events(console);
     let pool = explained(console, "kind=nodepool&name=default");
     assert!(pool["lines"][0].as_str().is_some_and(|line| line.starts_with("NodePool default")), "{pool}");
     assert_eq!(explained(console, "kind=node&name=none")["why"], "it is not there any more");
     assert_eq!(get(console, "/nowhere").0, 404);
     assert_eq!(asked(console, "/console/state", "host: evil.example").0, 403, "by a name that points here");
     assert_eq!(asked(console, "/", &format!("host: {console}\r\norigin: https://evil.example")).0, 403);
+}
+
+/// Events of Dovetail that `kubectl get events` has are on the page, too.
+fn the_console_has_its_kubernetes_events(console: &str) {
+    let begun = Instant::now();
+    loop {
+        let state: Value = serde_json::from_str(&get(console, "/console/state").1).unwrap();
+        let events = state["events"].as_array().unwrap();
+        let nominated = |one: &&Value| one["reason"] == "Nominated" && one["kind"] == "Pod" && one["written"] == true;
+        if let Some(event) = events.iter().find(nominated) {
+            assert!(event["message"].as_str().unwrap().contains("should schedule on"), "{event}");
+            return;
+        }
+        assert!(begun.elapsed() < LONGEST_WAIT, "{events:#?}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }
 
 /// The console's answer to a question, once it is worked out.

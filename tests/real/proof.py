@@ -7,6 +7,7 @@ end with 1; what never comes to pass ends it at once. Spans are printed as rows 
 import json
 import os
 import re
+import subprocess
 import sys
 import time
 import urllib.error
@@ -15,11 +16,11 @@ import urllib.request
 import xml.etree.ElementTree as xml
 
 import build
-from cluster import Cluster, Failed
+from cluster import BINARY, Cluster, Failed
 from joiner import instances
 from kube import Kube, Refused
 from load import Pods, comes
-from parts import HERE, REGION
+from parts import HERE, NAMESPACE, REGION
 
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 POOLS = "/apis/karpenter.sh/v1/nodepools"
@@ -167,6 +168,37 @@ class Proof:
                 about = one.get("objectRef", {})
                 what = "/".join(filter(None, (about.get("resource", ""), about.get("subresource"))))
                 yield one["verb"], what, one.get("responseStatus", {}).get("code", 0)
+
+    def pod_of(self, replica, **settings):
+        """A Pod in the place of a replica's, on a Node of its own that takes no other: what is asked of a cluster reads settings off it."""
+        taint = {"key": "control", "value": "plane", "effect": "NoSchedule"}
+        size = {"cpu": "2", "memory": "4Gi", "pods": "10"}
+        self.kube.create("/api/v1/nodes", {
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": "control", "labels": {"kubernetes.io/hostname": "control"}, "annotations": {"kwok.x-k8s.io/node": "fake"}},
+            "spec": {"taints": [taint]}, "status": {"allocatable": size, "capacity": size},
+        })
+        # What no setting is, and what nobody may read off a pod, stays out.
+        own = {name: value for name, value in self.cluster.environment.items() if name != "KUBECONFIG" and not name.startswith("AWS_SECRET")} | settings
+        container = {"name": "controller", "image": "dovetail", "env": [{"name": name, "value": value} for name, value in own.items()]}
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        if self.get(f"{path}/{replica}"):
+            self.kube.call("DELETE", f"{path}/{replica}?gracePeriodSeconds=0")
+            self.until("the pod is gone", lambda: self.get(f"{path}/{replica}") is None)
+        self.kube.create(path, {
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": replica},
+            "spec": {"nodeName": "control", "serviceAccountName": "dovetail", "tolerations": [{"operator": "Exists"}],
+                     "terminationGracePeriodSeconds": 0, "containers": [container]},
+        })
+
+    def asked(self, *words, good=(0,), **more):
+        """What a command of the binary answers as JSON, asked by the administrator with AWS's credentials; its exit status has to be good."""
+        own = {name: value for name, value in self.cluster.environment.items() if name.startswith("AWS_")}
+        own |= {"KUBECONFIG": str(self.cluster.admin), "PATH": "/usr/bin:/bin", "HOME": str(self.cluster.state)} | more
+        said = subprocess.run([BINARY, *words], capture_output=True, text=True, env=own)
+        if said.returncode not in good or not said.stdout.startswith("{"):
+            raise Failed(f"dovetail {' '.join(words)} ended with {said.returncode}: {said.stdout[-300:]}{said.stderr[-600:]}")
+        return json.loads(said.stdout)
 
     def nothing_was_forbidden(self):
         """No right was missing, nothing panicked."""

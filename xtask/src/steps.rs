@@ -186,11 +186,12 @@ pub fn lint() -> Result<(), String> {
 }
 
 /// Scripts that play longer courses, most of them on the real control plane.
-const COURSES: [(&str, &str); 13] = [
+const COURSES: [(&str, &str); 14] = [
     ("adoption", "tests/real/adoption.py"),
     ("bill", "tests/day/bill.py"),
     ("drift", "tests/real/drift.py"),
     ("day", "tests/day/day.py"),
+    ("explain", "tests/real/explained.py"),
     ("hostile", "tests/real/hostile.py"),
     ("kwok", "tests/real/kwok_provider.py"),
     ("load", "tests/real/load.py"),
@@ -256,7 +257,7 @@ pub fn proof() -> Result<(), String> {
             run("handover", "python3", &["tests/real/handover.py", &rounds])
         }
         other => Err(format!(
-            "there is no proof {:?} (there are: adoption, bill, console, day, drift, fuzz, handover, hostile, kwok, lines, load, metrics, model, policies, posts, properties, scale, scale-in, seeds, \
+            "there is no proof {:?} (there are: adoption, bill, console, day, drift, explain, fuzz, handover, hostile, kwok, lines, load, metrics, model, policies, posts, properties, scale, scale-in, seeds, \
              shadow, tracing, verdicts, webhook)",
             other.unwrap_or_default()
         )),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use actix::Message;
 use k8s_openapi::api::core::v1::ObjectReference;
+use serde::Serialize;
 
 /// Reference to an event's object; empty parts are left out.
 pub fn reference(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> ObjectReference {
@@ -61,4 +62,21 @@ impl Record {
     pub fn once_for_all_of(self, objects: impl Into<String>) -> Self {
         Self { quiet_for_all_of: Some(objects.into()), ..self }
     }
+}
+
+/// A Kubernetes event of ours, as the console shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RecordedEvent {
+    /// Its time, in seconds since 1970.
+    pub at: i64,
+    /// Object that it is about.
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    /// True for a Warning, false for a Normal event.
+    pub warning: bool,
+    pub reason: String,
+    pub message: String,
+    /// False if it could not be written: the cluster does not have it.
+    pub written: bool,
 }

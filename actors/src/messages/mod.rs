@@ -24,7 +24,7 @@ pub use cluster::{
     NodeChanged, NodeGone, NodeUnused, NotRead, PlanClaims, PodSeen, PoolChanged, TakeObserved, TakeSnapshot,
     TellNotSynced, WatchFailed, WatchRuns, Wrote,
 };
-pub use events::{Record, reference};
+pub use events::{Record, RecordedEvent, reference};
 pub use held::{
     BufferState, BuffersState, DeletionCostsState, HoldRoom, OverlaysState, QuotaState, QuotasState, StaticPoolState,
     StaticPoolsState,

@@ -2,12 +2,13 @@
 //! the same as JSON, under the same names.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use actix::Message;
 use serde::Serialize;
 
-use super::Term;
 use super::held::{BuffersState, DeletionCostsState, OverlaysState, QuotasState, StaticPoolsState};
+use super::{RecordedEvent, Term};
 
 /// Asks an actor for its state.
 #[derive(Clone, Copy, Debug)]
@@ -170,6 +171,8 @@ pub struct RecorderState {
     pub written: u64,
     /// Number of events dropped.
     pub dropped: u64,
+    /// The latest events, the newest last.
+    pub latest: Vec<Arc<RecordedEvent>>,
 }
 
 /// State of `leader`.

@@ -4,6 +4,7 @@
 //! At the mailbox's bound: beyond [`MOST_WAITING`] events waiting the newest is dropped.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -13,7 +14,7 @@ use kube::Client;
 use kube::api::PostParams;
 
 use crate::context::env::Env;
-use crate::messages::{Observe, Record, RecorderState};
+use crate::messages::{Observe, Record, RecordedEvent, RecorderState};
 use crate::reading::LenientApi;
 use crate::telemetry::measure::Measure;
 
@@ -24,6 +25,9 @@ const MOST_WAITING: usize = 1000;
 const REPEATS_REMEMBERED: usize = 20_000;
 /// Most Nominated events per second, after a burst of twice as many (core spec 7.2).
 const NOMINATED_RATE: f64 = 5.0;
+/// Latest events that are kept for the console, and most characters of their messages.
+const MOST_LATEST: usize = 50;
+const MOST_CHARACTERS: usize = 1000;
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Quiet time of an event that could not be written, if its own is longer.
 const UNWRITTEN_QUIET: Duration = Duration::from_secs(120);
@@ -46,6 +50,7 @@ pub struct Recorder {
     nominated: (f64, Duration),
     written: u64,
     dropped: u64,
+    latest: VecDeque<Arc<RecordedEvent>>,
 }
 
 impl Recorder {
@@ -64,6 +69,7 @@ impl Recorder {
             nominated: (2.0 * NOMINATED_RATE, now),
             written: 0,
             dropped: 0,
+            latest: VecDeque::new(),
         }
     }
 }
@@ -81,10 +87,10 @@ impl Handler<Record> for Recorder {
         if self.is_quiet(&key, record.quiet) || !self.within_rate(record.reason) {
             return;
         }
-        if self.waiting.len() >= MOST_WAITING {
-            return self.ended(&key, false);
-        }
         let event = self.event(record);
+        if self.waiting.len() >= MOST_WAITING {
+            return self.ended(&key, &event, false);
+        }
         self.waiting.push_back((key, event));
         self.write(ctx);
     }
@@ -95,7 +101,8 @@ impl Handler<Observe> for Recorder {
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         let (waiting, written, dropped) = (self.waiting.len(), self.written, self.dropped);
-        MessageResult(RecorderState { waiting, written, dropped }.into())
+        let latest = self.latest.iter().cloned().collect();
+        MessageResult(RecorderState { waiting, written, dropped, latest }.into())
     }
 }
 
@@ -155,25 +162,43 @@ impl Recorder {
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
         let api = LenientApi::<Event>::namespaced(self.client.clone(), &namespace);
         let writing = async move {
-            let create = api.create(&PostParams::default(), &event).await;
-            create.is_ok()
+            let create = tokio::time::timeout(WRITE_TIMEOUT, api.create(&PostParams::default(), &event)).await;
+            (create.is_ok_and(|answer| answer.is_ok()), event)
         };
-        let writing = async move { tokio::time::timeout(WRITE_TIMEOUT, writing).await.unwrap_or(false) };
-        ctx.spawn(writing.into_actor(self).map(move |written, recorder, ctx| {
+        ctx.spawn(writing.into_actor(self).map(move |(written, event), recorder, ctx| {
             recorder.writing = false;
-            recorder.ended(&key, written);
+            recorder.ended(&key, &event, written);
             recorder.write(ctx);
         }));
     }
 
     /// An event was written, or is dropped.
-    fn ended(&mut self, key: &EventKey, written: bool) {
+    fn ended(&mut self, key: &EventKey, event: &Event, written: bool) {
+        self.latest.push_back(Arc::new(recorded(event, written)));
+        if self.latest.len() > MOST_LATEST {
+            self.latest.pop_front();
+        }
         self.env.measure(&Measure::EventWritten { reason: key.1, written });
         *(if written { &mut self.written } else { &mut self.dropped }) += 1;
         // Nobody has read it: where it still holds it is said again, and not at once, as what refuses it may go on to.
         if !written && let Some(until) = self.quiet.get_mut(key) {
             *until = (*until).min(self.env.now() + UNWRITTEN_QUIET);
         }
+    }
+}
+
+/// An event as the console shows it.
+fn recorded(event: &Event, written: bool) -> RecordedEvent {
+    let (object, text) = (&event.involved_object, |part: &Option<String>| part.clone().unwrap_or_default());
+    RecordedEvent {
+        at: event.last_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
+        kind: text(&object.kind),
+        namespace: text(&object.namespace),
+        name: text(&object.name),
+        warning: event.type_.as_deref() == Some("Warning"),
+        reason: text(&event.reason),
+        message: event.message.iter().flat_map(|message| message.chars()).take(MOST_CHARACTERS).collect(),
+        written,
     }
 }
 

@@ -70,7 +70,7 @@ pub fn state(latest: &Latest, facts: &PageFacts<'_>, log_event: impl Iterator<It
         "cluster": facts.cluster, "about": facts.about, "traces": facts.traces, "ec2": facts.ec2, "leader": leader,
         "term": actors["leader"]["term"], "unreadable": cluster["unreadableObjects"], "notListed": cluster["notListed"],
         "watchesFailing": cluster["watchesFailing"], "actors": pipeline(&actors), "held": state::held::lines(&actors),
-        "timeline": log_event, "pools": [], "totals": null, "waiting": [], "waitingTotal": 0, "price": null, "saved": null,
+        "timeline": log_event, "events": actors["recorder"]["latest"], "pools": [], "totals": null, "waiting": [], "waitingTotal": 0, "price": null, "saved": null,
         "pods": {"bound": 0, "total": 0}, "cost": latest.cost(), "now": null,
     });
     if let Some(view) = &view {

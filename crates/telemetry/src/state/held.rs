@@ -121,6 +121,17 @@ mod tests {
     }
 
     #[test]
+    fn buffers_are_shown_with_their_dollars_an_hour() {
+        let said = json!({"buffers": {"shop/spare": {"wanted": 3, "ready": 2, "leftOver": 1, "dollarsPerHour": 0.08344, "says": "room for 2 of 3 pods"}}});
+        let mut page = MetricsPage::default();
+        buffers(&mut page, &said);
+        let metric = "dovetail_buffer_dollars_per_hour{namespace=\"shop\",buffer=\"spare\"} 0.08344";
+        assert!(page.text().lines().any(|one| one == metric), "{}", page.text());
+        let line = json!(["capacity buffer shop/spare", "room for 2 of 3 pods ($0.0834 an hour)"]);
+        assert_eq!(lines(&json!({"buffers": said})), [line]);
+    }
+
+    #[test]
     fn quotas_are_shown_with_what_is_used_of_them() {
         let said = json!({"quotas": {"gpu": {"limits": {"cpu": 8.0, "nodes": 4.0}, "used": {"cpu": 6.5}, "says": "it is held"}}});
         let mut page = MetricsPage::default();

@@ -48,7 +48,12 @@ fn an_event_is_written_beside_its_object_by_karpenters_name() {
             (&json!("karpenter"), &json!("default"))
         );
         assert_eq!((&node["type"], &node["metadata"]["namespace"]), (&json!("Normal"), &json!("default")));
-        assert_eq!(state(&bench, &recorder).await, RecorderState { waiting: 0, written: 2, dropped: 0 });
+        let now = state(&bench, &recorder).await;
+        assert_eq!((now.waiting, now.written, now.dropped), (0, 2, 0));
+        let shown = &now.latest[0];
+        assert_eq!((shown.kind.as_str(), shown.namespace.as_str(), shown.name.as_str()), ("Pod", "default", "web"));
+        assert_eq!((shown.reason.as_str(), shown.message.as_str()), ("FailedScheduling", "no room"));
+        assert!(shown.warning && shown.written && !now.latest[1].warning, "{:?}", now.latest);
     });
 }
 
@@ -148,7 +153,10 @@ fn an_event_that_is_refused_is_dropped_and_the_next_is_written() {
             recorder.do_send(Record::normal(pod("b"), "Evicted", "two"));
             bench.pass(1.0).await;
             assert_eq!(written(&bench), ["two"], "{code}");
-            assert_eq!(state(&bench, &recorder).await, RecorderState { waiting: 0, written: 1, dropped: 1 });
+            let now = state(&bench, &recorder).await;
+            assert_eq!((now.waiting, now.written, now.dropped), (0, 1, 1));
+            let written: Vec<bool> = now.latest.iter().map(|one| one.written).collect();
+            assert_eq!(written, [false, true], "the console says which the cluster does not have");
             assert_eq!(bench.told.measured("EventWritten { reason: \"Evicted\", written: false }"), 1);
         });
     }
@@ -163,7 +171,8 @@ fn silent_server_holds_an_event_up_for_five_seconds() {
             recorder.do_send(Record::normal(pod(name), "Evicted", name));
         }
         bench.pass(9.0).await;
-        assert_eq!(state(&bench, &recorder).await, RecorderState { waiting: 1, written: 0, dropped: 1 });
+        let now = state(&bench, &recorder).await;
+        assert_eq!((now.waiting, now.written, now.dropped), (1, 0, 1));
         bench.pass(2.0).await;
         assert_eq!(written(&bench), ["c"]);
     });
@@ -182,7 +191,8 @@ fn while_nothing_is_answered_a_thousand_wait_and_no_more() {
         assert_eq!((now.waiting, now.dropped), (1000, 499), "one is being written");
         bench.pass(60.0).await;
         assert_eq!(written(&bench).len(), 1000);
-        assert_eq!(state(&bench, &recorder).await.dropped, 500);
+        let now = state(&bench, &recorder).await;
+        assert_eq!((now.dropped, now.latest.len()), (500, 50), "the latest are kept");
     });
 }
 
