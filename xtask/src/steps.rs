@@ -186,7 +186,7 @@ pub fn lint() -> Result<(), String> {
 }
 
 /// Scripts that play longer courses, most of them on the real control plane.
-const COURSES: [(&str, &str); 13] = [
+const COURSES: [(&str, &str); 14] = [
     ("adoption", "tests/real/adoption.py"),
     ("bill", "tests/day/bill.py"),
     ("drift", "tests/real/drift.py"),
@@ -198,6 +198,7 @@ const COURSES: [(&str, &str); 13] = [
     ("scale", "tests/growth.py"),
     ("scale-in", "tests/real/scale_in.py"),
     ("shadow", "tests/real/shadow.py"),
+    ("upstream", "tests/real/upstream.py"),
     ("verdicts", "tests/real/verdicts.py"),
     ("webhook", "tests/real/conversion.py"),
 ];
@@ -257,7 +258,7 @@ pub fn proof() -> Result<(), String> {
         }
         other => Err(format!(
             "there is no proof {:?} (there are: adoption, bill, console, day, drift, fuzz, handover, hostile, kwok, lines, load, metrics, model, policies, posts, properties, scale, scale-in, seeds, \
-             shadow, tracing, verdicts, webhook)",
+             shadow, tracing, upstream, verdicts, webhook)",
             other.unwrap_or_default()
         )),
     }
