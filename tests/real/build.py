@@ -107,6 +107,12 @@ def stages(kwok):
     return path
 
 
+def yaml(path):
+    """The documents of a YAML file, read by the library that moto brings."""
+    code = "import json, sys, yaml; print(json.dumps([one for one in yaml.safe_load_all(open(sys.argv[1])) if one]))"
+    return json.loads(subprocess.run([python(), "-c", code, path], check=True, capture_output=True, text=True).stdout)
+
+
 def python(folder="moto"):
     """The Python that has moto, in a virtual environment made anew when the pins have changed."""
     pins, venv = HERE / folder / "requirements.txt", TARGET / folder

@@ -60,6 +60,8 @@ class Parts:
     def __init__(self, state, programs, python, boot, gates=""):
         self.state, self.programs, self.python, self.boot, self.gates = state, programs, python, boot, gates
         self.pki = state / "pki"
+        #: Files with rules of kwok that take the place of its own of that name, and one with kube-scheduler's profiles.
+        self.more_stages, self.scheduler_profiles = (), None
         names = ("etcd", "peer", "api", "api-2", "scheduler", "manager", "kwok", "moto", WAY, *JAEGER_PORTS)
         self.port = dict(zip(names, free_ports(len(names))))
         self.servers = [f"https://127.0.0.1:{self.port[name]}" for name in ("api", "api-2")]
@@ -149,6 +151,7 @@ class Parts:
             "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
             "leaderElection": {"leaderElect": False},
             "clientConnection": {"kubeconfig": str(config), "qps": QPS, "burst": BURST},
+            **({"profiles": build.yaml(self.scheduler_profiles)[0]["profiles"]} if self.scheduler_profiles else {}),
         }))
         return [
             self.programs["kube-scheduler"], f"--config={settings}", "--bind-address=127.0.0.1",
@@ -170,10 +173,16 @@ class Parts:
         ]
 
     def _kwok(self):
-        port = self.port["kwok"]
+        port, stages = self.port["kwok"], build.stages(self.programs["kwok"])
+        if self.more_stages:
+            more = [one for path in self.more_stages for one in build.yaml(path)]
+            names = {one["metadata"]["name"] for one in more}
+            merged = [one for one in build.yaml(stages) if one["metadata"]["name"] not in names] + more
+            stages = self.state / "stages.yaml"
+            stages.write_text("\n---\n".join(json.dumps(one) for one in merged))
         return [
             self.programs["kwok"], f"--kubeconfig={self.by_certificate('kwok-client')}",
-            f"--config={build.stages(self.programs['kwok'])}", "--manage-all-nodes=false",
+            f"--config={stages}", "--manage-all-nodes=false",
             "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--node-lease-duration-seconds=40",
             "--cidr=10.0.0.1/8", "--node-ip=127.0.0.1", f"--node-port={port}", f"--server-address=127.0.0.1:{port}",
             f"--tls-cert-file={self.pki / 'kwok.crt'}", f"--tls-private-key-file={self.pki / 'kwok.key'}",

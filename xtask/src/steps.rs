@@ -199,6 +199,7 @@ const COURSES: [(&str, &str); 14] = [
     ("scale", "tests/growth.py"),
     ("scale-in", "tests/real/scale_in.py"),
     ("shadow", "tests/real/shadow.py"),
+    ("upstream", "tests/real/upstream.py"),
     ("verdicts", "tests/real/verdicts.py"),
     ("webhook", "tests/real/conversion.py"),
 ];
@@ -258,7 +259,7 @@ pub fn proof() -> Result<(), String> {
         }
         other => Err(format!(
             "there is no proof {:?} (there are: adoption, bill, console, day, drift, explain, fuzz, handover, hostile, kwok, lines, load, metrics, model, policies, posts, properties, scale, scale-in, seeds, \
-             shadow, tracing, verdicts, webhook)",
+             shadow, tracing, upstream, verdicts, webhook)",
             other.unwrap_or_default()
         )),
     }
