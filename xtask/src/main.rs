@@ -55,6 +55,7 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
          `proof webhook` is what becomes of v1beta1 when certificates, replicas and the API server go; \
          `proof posts` applies the posts' files by kubectl; `proof shadow` holds a shadow's report against what happened; \
          `proof verdicts` holds plan's verdicts on drawn pods against kube-scheduler's, and has the audit log say that what only reads writes nothing; \
+         `proof repair` has nodes of kwok fall sick there, by scripted conditions and an alarm; \
          `proof kwok` is the provider kwok with a killed leader, without any AWS; `proof hostile [--minutes 7]` lets users with few rights do their worst on the real parts, beside ordinary pods; \
          `proof fuzz [--minutes 2] [TARGET…]` gives what comes from outside to a fuzzer, by target; \
          `proof model` follows every history of a launch further than the tests do: an hour and a few GiB; \

@@ -186,7 +186,7 @@ pub fn lint() -> Result<(), String> {
 }
 
 /// Scripts that play longer courses, most of them on the real control plane.
-const COURSES: [(&str, &str); 13] = [
+const COURSES: [(&str, &str); 14] = [
     ("adoption", "tests/real/adoption.py"),
     ("bill", "tests/day/bill.py"),
     ("drift", "tests/real/drift.py"),
@@ -195,6 +195,7 @@ const COURSES: [(&str, &str); 13] = [
     ("kwok", "tests/real/kwok_provider.py"),
     ("load", "tests/real/load.py"),
     ("posts", "tests/real/posts.py"),
+    ("repair", "tests/real/repair.py"),
     ("scale", "tests/growth.py"),
     ("scale-in", "tests/real/scale_in.py"),
     ("shadow", "tests/real/shadow.py"),
