@@ -13,7 +13,7 @@ use dovetail_cloud::{
     FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchPace, LaunchRequest, LaunchRoom, LaunchedFleet,
     LaunchedInstance, MadeResource, QueueMessage,
 };
-use dovetail_core::commitments::AccountAnswer;
+use dovetail_core::commitments::{AccountAnswer, Uses};
 use dovetail_core::interruption::status::Trouble;
 use futures::future::BoxFuture;
 
@@ -132,6 +132,7 @@ impl CloudOfferings for MeteredCloud {
         reserved_left "DescribeCapacityReservations" (ids: &'a [String]) -> BTreeMap<String, u32>;
         reserved_instances "DescribeReservedInstances" () -> AccountAnswer;
         savings_plans "DescribeSavingsPlans" () -> AccountAnswer;
+        others_on_demand "DescribeInstances" () -> Uses;
     }
 }
 
@@ -306,6 +307,7 @@ mod tests {
             reserved_left(ids: &'a [String]) -> BTreeMap<String, u32>;
             reserved_instances() -> AccountAnswer;
             savings_plans() -> AccountAnswer;
+            others_on_demand() -> Uses;
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod commands;
 mod consolidation;
+mod contention;
 mod drift;
 mod reboot;
 mod report;
@@ -27,6 +28,7 @@ use dovetail_core::disruption::{self, DisruptionDecision, Memory, OffersByClass,
 use jiff::Timestamp;
 
 use self::consolidation::ConsolidationState;
+use self::contention::Contention;
 use self::reboot::Reboots;
 use self::writes::Write;
 use crate::context::env::Env;
@@ -83,6 +85,7 @@ pub struct Disruptor {
     looks: Looks,
     /// Time of the last count of the pools' nodes. Monotonic.
     counted: Option<Duration>,
+    contention: Contention,
     queue: VecDeque<Write>,
     /// Objects that are being written.
     busy: BTreeSet<String>,
@@ -117,6 +120,7 @@ impl Disruptor {
             asked: None,
             looks: Looks::default(),
             counted: None,
+            contention: Contention::default(),
             queue: VecDeque::new(),
             busy: BTreeSet::new(),
             refused: Refusals::default(),
@@ -218,6 +222,7 @@ impl Disruptor {
         if let Some(counted) = &view.commitments {
             self.commitments = counted.all.clone();
             self.consolidation.held = !counted.are_certain;
+            self.tell_contention(&view.snapshot);
         }
         self.looked += 1;
         self.carry_on(&view.snapshot);

@@ -17,7 +17,7 @@ use dovetail_cloud::{
     QueueMessage, shipped,
 };
 use dovetail_core::clock::Clock;
-use dovetail_core::commitments::AccountAnswer;
+use dovetail_core::commitments::{AccountAnswer, Uses};
 use dovetail_core::interruption::status::Trouble;
 use dovetail_core::resources::format_amount;
 use futures::future::{BoxFuture, FutureExt};
@@ -331,6 +331,10 @@ impl CloudOfferings for FakeCloud {
 
     fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer> {
         ready(AccountAnswer::default())
+    }
+
+    fn others_on_demand(&self) -> CloudFuture<'_, Uses> {
+        ready(Uses::default())
     }
 }
 

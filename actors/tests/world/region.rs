@@ -16,7 +16,7 @@ use dovetail_cloud::{
     CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances, Instance,
     LaunchError, LaunchPace, LaunchRequest, LaunchedFleet, LaunchedInstance, MadeResource, QueueMessage,
 };
-use dovetail_core::commitments::AccountAnswer;
+use dovetail_core::commitments::{AccountAnswer, Uses};
 use dovetail_core::interruption::status::Trouble;
 use dovetail_sandbox::region::{self, CapacityType, InstanceState, Placement, Region, RegionError};
 use futures::future::{BoxFuture, FutureExt};
@@ -181,6 +181,10 @@ impl CloudOfferings for RegionCloud {
 
     fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer> {
         self.later(|_| Ok(AccountAnswer::default()))
+    }
+
+    fn others_on_demand(&self) -> CloudFuture<'_, Uses> {
+        self.later(|_| Ok(Uses::default()))
     }
 }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use dovetail_api::names;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_core::InstanceType;
-use dovetail_core::commitments::AccountAnswer;
+use dovetail_core::commitments::{AccountAnswer, Uses};
 use dovetail_core::interruption::status::Trouble;
 use futures::future::BoxFuture;
 
@@ -69,6 +69,10 @@ pub trait CloudOfferings: CloudIdentity {
 
     /// Savings Plans of the account that cover instances of this region, with their rates (DescribeSavingsPlans).
     fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer>;
+
+    /// Instances of the account in this region that are not this cluster's and take of commitments, without prices
+    /// (DescribeInstances).
+    fn others_on_demand(&self) -> CloudFuture<'_, Uses>;
 }
 
 /// Resources that node classes select, and those that are made for them.

@@ -11,6 +11,7 @@ pub mod family;
 mod instance_type;
 mod instances;
 mod launching;
+mod others;
 mod plan_rates;
 mod preflight;
 mod pricing;
@@ -30,7 +31,7 @@ use std::time::Duration;
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_core::clock::Clock;
-use dovetail_core::commitments::AccountAnswer;
+use dovetail_core::commitments::{AccountAnswer, Uses};
 use dovetail_core::interruption::status::Trouble;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -243,6 +244,10 @@ impl CloudOfferings for Ec2Cloud {
 
     fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer> {
         self.describe_savings_plans().boxed()
+    }
+
+    fn others_on_demand(&self) -> CloudFuture<'_, Uses> {
+        self.describe_others().boxed()
     }
 }
 

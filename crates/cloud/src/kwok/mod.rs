@@ -21,7 +21,7 @@ use dovetail_api::names::labels::{ON_DEMAND, SPOT};
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_core::InstanceType;
 use dovetail_core::clock::Clock;
-use dovetail_core::commitments::AccountAnswer;
+use dovetail_core::commitments::{AccountAnswer, Uses};
 use dovetail_core::interruption::status::Trouble;
 use dovetail_core::resources::{CPU, MEMORY};
 use futures::FutureExt as _;
@@ -164,6 +164,10 @@ impl CloudOfferings for KwokCloud {
 
     fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer> {
         known(AccountAnswer::default())
+    }
+
+    fn others_on_demand(&self) -> CloudFuture<'_, Uses> {
+        known(Uses::default())
     }
 }
 

@@ -16,7 +16,7 @@ use dovetail_cloud::{
     FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchPace, LaunchRequest, LaunchRoom, LaunchedFleet,
     LaunchedInstance, MadeResource, QueueMessage,
 };
-use dovetail_core::commitments::AccountAnswer;
+use dovetail_core::commitments::{AccountAnswer, Uses};
 use dovetail_core::interruption::status::Trouble;
 use dovetail_sandbox::apiserver::{ApiError, ApiServer, DeleteOptions, Gvr};
 use futures::future::BoxFuture;
@@ -251,6 +251,10 @@ impl CloudOfferings for BrokenCloud {
 
     fn savings_plans(&self) -> CloudFuture<'_, AccountAnswer> {
         self.inner.savings_plans()
+    }
+
+    fn others_on_demand(&self) -> CloudFuture<'_, Uses> {
+        self.inner.others_on_demand()
     }
 }
 
