@@ -3,11 +3,13 @@
 //! ```text
 //! kubeconfig ──► ApiTarget ──► lists by pages ──► ClusterState ──┐
 //!                   └► Lease ──► the leading pod's settings ─────┼──► LiveCluster ──► explain, plan
-//!                   └► EC2, or the shipped catalogue ──► offers ─┘
+//!                   ├► EC2, or the shipped catalogue ──► offers ─┤
+//!                   └► the account ──► commitments ──────────────┘
 //! ```
 //!
 //! What may not be read is named, and the rest is shown.
 
+mod account;
 pub mod args;
 pub mod escape;
 mod leader;
@@ -31,6 +33,7 @@ use dovetail_input::Failure;
 use kube::Client;
 use serde::Serialize;
 
+use account::read_commitments;
 pub use args::{ClusterArgs, OutputArgs, as_json, as_yaml};
 pub use leader::{Leader, find_leader as leader, find_lease};
 pub use lists::why_unread;
@@ -133,17 +136,15 @@ pub async fn read_cluster(args: &ClusterArgs) -> Result<LiveCluster, Failure> {
     preflight::crds(&connection.asker.afresh(), &connection.client).await?;
     let mut missing = Vec::new();
     let (settings, settings_from, given) = leader::settings(&connection, args, &mut missing).await;
-    if settings.commitments.account {
-        let why = "the account is not asked: plan counts those that COMMITMENTS declares, or --commitments".to_owned();
-        missing.push(Missing { what: "Savings Plans and Reserved Instances of the account".to_owned(), why });
-    }
     let state = lists::read_state(&connection, &settings, &mut missing).await?;
     let snapshot = state.snapshot();
     let (at, classes) = (connection.clock.monotonic(), classes_of(&snapshot));
     let mut offers_read = OffersRead { at, classes, missing: Vec::new() };
     let offers = offers::read_offers(&connection, args, &settings, &snapshot, &mut offers_read.missing).await?;
+    let mut planning = planning_input(&settings, offers.by_class, connection.moment());
+    let (of, types) = ((&settings, &snapshot), &planning.instance_types);
+    planning.commitments = read_commitments((&connection, args), of, types, &mut offers_read.missing).await;
     missing.extend(offers_read.missing.iter().cloned());
-    let planning = planning_input(&settings, offers.by_class, connection.moment());
     Ok(LiveCluster {
         connection,
         settings,
@@ -170,8 +171,11 @@ impl LiveCluster {
         (self.settings, self.settings_from, self.given) = (settings, settings_from, given);
         self.state = lists::read_state(&self.connection, &self.settings, &mut missing).await?;
         self.snapshot = self.state.snapshot();
-        let types = std::mem::take(&mut self.planning.instance_types);
-        self.planning = planning_input(&self.settings, types, self.connection.moment());
+        let known = std::mem::take(&mut self.planning);
+        self.planning = planning_input(&self.settings, known.instance_types, self.connection.moment());
+        if self.settings.commitments.account {
+            self.planning.commitments = known.commitments;
+        }
         let now = self.planning.now.monotonic;
         let classes = classes_of(&self.snapshot);
         if now.saturating_sub(self.offers_read.at) > PRICES_FOR || self.offers_read.classes != classes {
@@ -179,6 +183,8 @@ impl LiveCluster {
             let offers =
                 offers::read_offers(&self.connection, args, &self.settings, &self.snapshot, &mut unread).await?;
             (self.planning.instance_types, self.offers_from) = (offers.by_class, offers.from);
+            let (of, types) = ((&self.settings, &self.snapshot), &self.planning.instance_types);
+            self.planning.commitments = read_commitments((&self.connection, args), of, types, &mut unread).await;
             self.offers_read = OffersRead { at: now, classes, missing: unread };
         }
         missing.extend(self.offers_read.missing.iter().cloned());

@@ -174,11 +174,22 @@ async fn reach(connection: &Connection, settings: &Settings, region: Option<Stri
 /// # Errors
 /// The reason, as a sentence.
 pub async fn reach_ec2(connection: &Connection, settings: &Settings) -> Result<Ec2Cloud, String> {
+    reach_ec2_of(connection, settings, &Snapshot::default()).await
+}
+
+/// The same, in the region that a snapshot shows where no other is given.
+///
+/// # Errors
+/// The reason, as a sentence.
+pub async fn reach_ec2_of(
+    connection: &Connection,
+    settings: &Settings,
+    snapshot: &Snapshot,
+) -> Result<Ec2Cloud, String> {
     if !has_credentials() {
         return Err("there are no AWS credentials here".to_owned());
     }
-    let region = region(settings, &Snapshot::default());
-    reach(connection, settings, region).await.map_err(|failure| describe(&failure))
+    reach(connection, settings, region(settings, snapshot)).await.map_err(|failure| describe(&failure))
 }
 
 /// A failure in one line.

@@ -60,7 +60,7 @@ pub(super) fn run(args: &PlanArgs, loaded: Loaded) -> Result<(), Failure> {
         many_to_many: args.many_to_many,
         ..ConsolidationSettings::default()
     };
-    let running = Running::from_problem(&problem);
+    let running = Running::from_problem(&problem).beside(commitments.others());
     running.mistrust().filter(|_| !commitments.is_empty()).iter().for_each(|why| eprintln!("warning: {why}"));
     let cluster = ClusterView::of_workload(Arc::unwrap_or_clone(problem)).with_commitments(&commitments, &running);
     // No time passes: every command is done at once.

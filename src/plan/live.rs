@@ -109,7 +109,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
         false => Vec::new(),
     };
     problem.name = cluster.connection.target.server();
-    let running = Running::from_snapshot(&snapshot, &input.instance_types);
+    let running = Running::from_snapshot(&snapshot, &input.instance_types).beside(input.commitments.others());
     let overlays = overlays::plans(&snapshot, &input);
     Ok(Loaded {
         problem: Arc::new(problem),

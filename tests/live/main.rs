@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod account;
 mod clusters;
 mod console;
 mod doctor;

@@ -62,6 +62,8 @@ class Parts:
         self.pki = state / "pki"
         #: Files with rules of kwok that take the place of its own of that name, and one with kube-scheduler's profiles.
         self.more_stages, self.scheduler_profiles = (), None
+        #: More flags of the API server, where a proof needs them.
+        self.api_flags = ()
         names = ("etcd", "peer", "api", "api-2", "scheduler", "manager", "kwok", "moto", WAY, *JAEGER_PORTS)
         self.port = dict(zip(names, free_ports(len(names))))
         self.servers = [f"https://127.0.0.1:{self.port[name]}" for name in ("api", "api-2")]
@@ -141,7 +143,7 @@ class Parts:
             "--allow-privileged=true", "--anonymous-auth=false",
             "--max-requests-inflight=1000", "--max-mutating-requests-inflight=500", "--event-ttl=1h", "--v=1",
             f"--audit-policy-file={policy}", f"--audit-log-path={self.state / 'log' / f'audit-{port}.jsonl'}",
-            *([f"--feature-gates={self.gates}"] if self.gates else []),
+            *([f"--feature-gates={self.gates}"] if self.gates else []), *self.api_flags,
         ]
 
     def _kube_scheduler(self):

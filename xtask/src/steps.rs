@@ -196,6 +196,7 @@ const COURSES: [(&str, &str); 14] = [
     ("kwok", "tests/real/kwok_provider.py"),
     ("load", "tests/real/load.py"),
     ("posts", "tests/real/posts.py"),
+    ("repair", "tests/real/repair.py"),
     ("scale", "tests/growth.py"),
     ("scale-in", "tests/real/scale_in.py"),
     ("shadow", "tests/real/shadow.py"),
@@ -258,7 +259,7 @@ pub fn proof() -> Result<(), String> {
             run("handover", "python3", &["tests/real/handover.py", &rounds])
         }
         other => Err(format!(
-            "there is no proof {:?} (there are: adoption, bill, console, day, drift, explain, fuzz, handover, hostile, kwok, lines, load, metrics, model, policies, posts, properties, scale, scale-in, seeds, \
+            "there is no proof {:?} (there are: adoption, bill, console, day, drift, explain, fuzz, handover, hostile, kwok, lines, load, metrics, model, policies, posts, properties, repair, scale, scale-in, seeds, \
              shadow, tracing, upstream, verdicts, webhook)",
             other.unwrap_or_default()
         )),

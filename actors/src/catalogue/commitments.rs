@@ -13,12 +13,15 @@ use dovetail_core::pause::DoublingPause;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Catalogue;
+use super::others::Others;
 use crate::messages::{CommitmentsKnown, CountedCommitments};
 use crate::settings::CommitmentSettings;
 use crate::telemetry::log_event::{LogEvent, Names};
 
 /// Interval between two questions, where the last was answered or refused for good.
 const REFRESH: Duration = Duration::from_secs(3600);
+/// Interval between two questions for the instances of others.
+const OTHERS_REFRESH: Duration = Duration::from_secs(600);
 /// Pause after an answer that is not believed.
 const DOUBTED_AGAIN: Duration = Duration::from_secs(600);
 /// Pauses after failures.
@@ -143,6 +146,8 @@ impl List {
 pub(super) struct Account {
     instances: List,
     plans: List,
+    /// Instances of others, which take of them.
+    others: Others,
     /// Those that count, the declared ones too.
     all: Arc<Commitments>,
     /// True while packing would wait for the first answers.
@@ -160,6 +165,7 @@ impl Account {
         Self {
             instances: List::default(),
             plans: List::default(),
+            others: Others::new(settings.counts_others()),
             all: settings.declared(),
             awaited: settings.account,
             held: settings.account,
@@ -169,11 +175,11 @@ impl Account {
     }
 
     fn is_awaited(&self) -> bool {
-        self.awaited && !(self.instances.asked && self.plans.asked)
+        self.awaited && !(self.instances.asked && self.plans.asked && self.others.are_asked(&self.all))
     }
 
     fn is_certain(&self) -> bool {
-        !self.held || (self.instances.certain && self.plans.certain)
+        !self.held || (self.instances.certain && self.plans.certain && self.others.are_certain(&self.all))
     }
 }
 
@@ -196,22 +202,51 @@ impl Catalogue {
         KINDS.iter().for_each(|kind| self.ask_account(kind, ctx));
         ctx.run_later(LONGEST_AWAITED, |catalogue, _| {
             catalogue.account.awaited = false;
-            catalogue.report_late(|list| list.asked, &format!("there is no answer yet; {HELD}"));
+            let others = catalogue.account.others.are_asked(&catalogue.account.all);
+            catalogue.report_late(|list| list.asked, others, &format!("there is no answer yet; {HELD}"));
             catalogue.report_read();
         });
         ctx.run_later(LONGEST_HELD, |catalogue, _| {
             catalogue.account.held = false;
             let why = "there was no answer in 15 minutes, and consolidation goes on without them";
-            catalogue.report_late(|list| list.certain, why);
+            let others = catalogue.account.others.are_certain(&catalogue.account.all);
+            catalogue.report_late(|list| list.certain, others, why);
         });
     }
 
-    /// Reports the kinds whose first answers are late.
-    fn report_late(&mut self, is_there: impl Fn(&List) -> bool, why: &str) {
+    /// Reports the kinds whose first answers are late, and the instances of others if those are not known (`others`).
+    fn report_late(&mut self, is_there: impl Fn(&List) -> bool, others: bool, why: &str) {
         for kind in KINDS.iter().filter(|kind| !is_there((kind.list)(&mut self.account))) {
             let (what, action) = (kind.name.to_owned(), kind.action.to_owned());
             self.env.emit(LogEvent::CommitmentsUnread { what, action, why: why.to_owned() });
         }
+        if !others {
+            self.env.emit(Others::unread(why.to_owned()));
+        }
+    }
+
+    /// Begins to ask for the instances of others, once there are commitments of which they may take.
+    fn begin_others(&mut self, ctx: &mut Context<Self>) {
+        if self.account.others.begin(&self.account.all) {
+            self.ask_for_others(ctx);
+        }
+    }
+
+    fn ask_for_others(&mut self, ctx: &mut Context<Self>) {
+        if self.account.all.is_empty() {
+            self.account.others.stop();
+            return;
+        }
+        let cloud = self.cloud.clone();
+        let call = async move { cloud.others_on_demand().await }.into_actor(self);
+        ctx.spawn(call.map(|answer, catalogue, ctx| {
+            let (failures, event) = catalogue.account.others.take_answer(answer, catalogue.env.wall());
+            event.into_iter().for_each(|event| catalogue.env.emit(event));
+            catalogue.count_commitments();
+            catalogue.report_read();
+            let pause = if failures == 0 { OTHERS_REFRESH } else { FAILED_AGAIN.length_of_nth(failures) };
+            ctx.run_later(pause, Self::ask_for_others);
+        }));
     }
 
     /// Asks for a kind: the other does not wait for it.
@@ -222,6 +257,7 @@ impl Catalogue {
             // An end that the answer no longer names is reported before it counts.
             catalogue.report_ended();
             let pause = catalogue.learn_account(kind, answer);
+            catalogue.begin_others(ctx);
             ctx.run_later(pause, move |catalogue, ctx| catalogue.ask_account(kind, ctx));
         }));
     }
@@ -246,11 +282,13 @@ impl Catalogue {
     }
 
     /// Counts the commitments anew.
-    fn count_commitments(&mut self) {
+    pub(super) fn count_commitments(&mut self) {
         let (now, settings) = (self.env.wall(), &self.env.settings.commitments);
-        let Account { instances, plans, all, .. } = &mut self.account;
+        let Account { instances, plans, others, all, .. } = &mut self.account;
         let of_account = instances.known.counted(now).iter().chain(plans.known.counted(now));
         let counted = Commitments::with_account(&settings.written, of_account, settings.share);
+        let prices = self.offers.as_ref().map(|offers| &offers.on_demand);
+        let counted = counted.beside(others.counted(prices, now));
         if **all != counted {
             *all = Arc::new(counted);
             self.world_changed();

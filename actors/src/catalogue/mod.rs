@@ -7,6 +7,7 @@
 mod availability;
 mod commitments;
 mod doubt;
+mod others;
 mod read;
 mod reserved;
 mod resolved;
@@ -276,6 +277,10 @@ impl Catalogue {
         self.reads += 1;
         self.offers = Some(Arc::new(offers));
         self.world_changed();
+        if self.env.settings.commitments.account {
+            // Instances of others count at these prices.
+            self.count_commitments();
+        }
     }
 
     /// Reads spot prices once more, unless that is being done; those known count until others have come.

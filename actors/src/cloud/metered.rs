@@ -13,7 +13,7 @@ use dovetail_cloud::{
     FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchPace, LaunchRequest, LaunchRoom, LaunchedFleet,
     LaunchedInstance, MadeResource, QueueMessage,
 };
-use dovetail_core::commitments::AccountAnswer;
+use dovetail_core::commitments::{AccountAnswer, Uses};
 use dovetail_core::interruption::status::Trouble;
 use dovetail_core::zonal_shift::ZoneShift;
 use futures::future::BoxFuture;
@@ -134,6 +134,7 @@ impl CloudOfferings for MeteredCloud {
         reserved_instances "DescribeReservedInstances" () -> AccountAnswer;
         savings_plans "DescribeSavingsPlans" () -> AccountAnswer;
         zone_shifts "GetManagedResource" () -> Vec<ZoneShift>;
+        others_on_demand "DescribeInstances" () -> Uses;
     }
 }
 
@@ -309,6 +310,7 @@ mod tests {
             reserved_instances() -> AccountAnswer;
             savings_plans() -> AccountAnswer;
             zone_shifts() -> Vec<ZoneShift>;
+            others_on_demand() -> Uses;
         }
     }
 

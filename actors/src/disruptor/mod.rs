@@ -7,6 +7,7 @@
 
 mod commands;
 mod consolidation;
+mod contention;
 mod drift;
 mod reboot;
 mod report;
@@ -29,6 +30,7 @@ use dovetail_core::zonal_shift::ShiftedZones;
 use jiff::Timestamp;
 
 use self::consolidation::ConsolidationState;
+use self::contention::Contention;
 use self::reboot::Reboots;
 use self::writes::Write;
 use crate::context::env::Env;
@@ -85,6 +87,7 @@ pub struct Disruptor {
     looks: Looks,
     /// Time of the last count of the pools' nodes. Monotonic.
     counted: Option<Duration>,
+    contention: Contention,
     queue: VecDeque<Write>,
     /// Objects that are being written.
     busy: BTreeSet<String>,
@@ -121,6 +124,7 @@ impl Disruptor {
             asked: None,
             looks: Looks::default(),
             counted: None,
+            contention: Contention::default(),
             queue: VecDeque::new(),
             busy: BTreeSet::new(),
             refused: Refusals::default(),
@@ -223,6 +227,7 @@ impl Disruptor {
         if let Some(counted) = &view.commitments {
             self.commitments = counted.all.clone();
             self.consolidation.held = !counted.are_certain;
+            self.tell_contention(&view.snapshot);
         }
         self.looked += 1;
         self.carry_on(&view.snapshot);

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use dovetail_api::names::{TERMINATION_FINALIZER, annotations};
 use dovetail_api::v1::NodeClaim;
-use dovetail_core::lifecycle::patch;
+use dovetail_core::lifecycle::{patch, tagging};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::json;
 
 use crate::kube::calls::{CallError, Calls, Conflicts};
 use crate::reading::{LenientApi, ObjectPage};
+use crate::telemetry::log_event::LogEvent;
 
 /// Claims in one page of a list.
 const PAGE: u32 = 500;
@@ -196,6 +197,15 @@ impl NodeClaimApi {
         let deleting = || self.api.delete(&name, &params);
         let answer = self.calls.run_for(REPEATED_FOR, &format!("delete nodeclaim {name}"), deleting).await?;
         answer.ok_or(CallError::NotFound(name))
+    }
+
+    /// Relabels a claim whose instance is bought in this way, and is in a capacity reservation no more; reports it.
+    pub async fn leave_reservation(&self, claim: &NodeClaim, bought: &str) -> Result<NodeClaim, CallError> {
+        let (node, node_claim, reservation) = tagging::reservation_of(claim);
+        let change = |claim: &mut NodeClaim| tagging::relabel(claim.labels_mut(), bought);
+        let written = self.change_metadata(claim.clone(), change).await?;
+        self.calls.env.emit(LogEvent::ReservationEnded { node, node_claim, reservation });
+        Ok(written)
     }
 
     /// Deletes a claim of which it is certain that no instance belongs to it, finalizer and all. Answers whether it is

@@ -26,7 +26,7 @@ impl Account {
         if input.commitments.is_empty() {
             return None;
         }
-        let running = Running::from_snapshot(snapshot, &input.instance_types);
+        let running = Running::from_snapshot(snapshot, &input.instance_types).beside(input.commitments.others());
         let mistrust = running.mistrust();
         let commitments =
             if mistrust.is_none() { input.commitments.in_force(input.now.wall) } else { Commitments::default() };

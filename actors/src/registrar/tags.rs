@@ -28,7 +28,8 @@ use crate::context::brakes::Brakes;
 use crate::kube::calls::CallError;
 use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
-use crate::messages::Wrote;
+use crate::messages::{Record, Wrote};
+use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
 /// Number of instances tagged at once.
@@ -283,11 +284,10 @@ async fn relabel_all(links: RegistrarLinks, both: Vec<(Option<Arc<Node>>, Arc<No
                 Err(_) => continue,
             }
         }
-        let change = |claim: &mut NodeClaim| relabel(claim.labels_mut(), &bought);
-        if let Ok(claim) =
-            NodeClaimApi::new(links.calls.clone()).change_metadata(NodeClaim::clone(&claim), change).await
-        {
-            links.calls.env.post(&links.cluster, Wrote::Claim(Arc::new(claim)));
+        if let Ok(written) = NodeClaimApi::new(links.calls.clone()).leave_reservation(&claim, &bought).await {
+            let record = Record::warning(object::claim(&claim), "ReservationEnded", tagging::RESERVATION_ENDED);
+            links.calls.env.post(&links.recorder, record);
+            links.calls.env.post(&links.cluster, Wrote::Claim(Arc::new(written)));
         }
     }
     Done::default()

@@ -53,6 +53,11 @@ impl CommitmentSettings {
         Ok(())
     }
 
+    /// True if instances of others count: the account is asked, and all of what it has is this cluster's to use.
+    pub fn counts_others(&self) -> bool {
+        self.account && self.share >= 1.0
+    }
+
     /// The declared commitments, checked when they were read.
     pub fn declared(&self) -> Arc<Commitments> {
         Arc::new(Commitments::from_written(&self.written, self.share).unwrap_or_default())

@@ -87,6 +87,8 @@ log_events! {
     CommitmentsRead "commitments_read" Info { reserved_instances: usize, savings_plans: usize, gone: Names, left_out: Names } => format!("{reserved_instances} Reserved Instances and {savings_plans} Savings Plans of the account count{}{}", gone.after("; gone before their ends: "), left_out.after("; left out: "));
     /// The account does not say which Savings Plans or Reserved Instances it has, or it is not believed.
     CommitmentsUnread "commitments_unread" Warn { what: String, action: String, why: String } => format!("{what} of the account are not read ({action}): {why}");
+    /// Others of the account use the same Savings Plans or Reserved Instances as this cluster, so that both pay on demand.
+    CommitmentsContended "commitments_contended" Warn { instances: u32, dollars_per_hour: f64 } => format!("{instances} instances of others of the account use the same commitments: ${dollars_per_hour:.4} an hour more are paid on demand than if each had them alone; COMMITMENTS_SHARE sets a part that is this cluster's");
     /// A Savings Plan or a Reserved Instance has ended.
     CommitmentEnded "commitment_ended" Info { commitment: String, ended: String } => format!("commitment {commitment} has ended at {ended}: what it covered costs its price");
     /// The cluster is shifted away from a zone.
@@ -317,6 +319,9 @@ log_events! {
     /// Somebody else has the instance of a reservation that a node has given up.
     ReservedInstanceLost "reserved_instance_lost" Warn { node_pool: String, node: String, reservation: String } =>
         format!("somebody else has the instance of capacity reservation {reservation} that node {node} of nodepool {node_pool} gave up: its pods wait");
+    /// The instance of a node is in its capacity reservation no more: that has ended, was cancelled, or has fewer instances.
+    ReservationEnded "reservation_ended" Warn { node: String, node_claim: String, reservation: String } =>
+        format!("node {node} is paid for on demand: capacity reservation {reservation} has ended, was cancelled or has fewer instances");
     /// Claims are launched for a static pool.
     ReplicasLaunched "replicas_launched" Info { node_pool: String, replicas: i64, nodes: usize, node_claims: Names } =>
         format!("provisioning {nodes} nodeclaim(s) to satisfy the replica count {replicas} of nodepool {node_pool}: {node_claims}");

@@ -17,7 +17,7 @@ use dovetail_cloud::{
     QueueMessage, shipped,
 };
 use dovetail_core::clock::Clock;
-use dovetail_core::commitments::AccountAnswer;
+use dovetail_core::commitments::{AccountAnswer, Uses};
 use dovetail_core::interruption::status::Trouble;
 use dovetail_core::resources::format_amount;
 use dovetail_core::zonal_shift::ZoneShift;
@@ -336,6 +336,10 @@ impl CloudOfferings for FakeCloud {
 
     fn zone_shifts(&self) -> CloudFuture<'_, Vec<ZoneShift>> {
         ready(vec![])
+    }
+
+    fn others_on_demand(&self) -> CloudFuture<'_, Uses> {
+        ready(Uses::default())
     }
 }
 

@@ -16,7 +16,7 @@ use dovetail_cloud::{
     CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances, Instance,
     LaunchError, LaunchPace, LaunchRequest, LaunchedFleet, LaunchedInstance, MadeResource, QueueMessage,
 };
-use dovetail_core::commitments::AccountAnswer;
+use dovetail_core::commitments::{AccountAnswer, Uses};
 use dovetail_core::interruption::status::Trouble;
 use dovetail_core::zonal_shift::ZoneShift;
 use dovetail_sandbox::region::{self, CapacityType, InstanceState, Placement, Region, RegionError};
@@ -186,6 +186,10 @@ impl CloudOfferings for RegionCloud {
 
     fn zone_shifts(&self) -> CloudFuture<'_, Vec<ZoneShift>> {
         self.later(|_| Ok(vec![]))
+    }
+
+    fn others_on_demand(&self) -> CloudFuture<'_, Uses> {
+        self.later(|_| Ok(Uses::default()))
     }
 }
 

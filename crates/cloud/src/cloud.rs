@@ -17,7 +17,7 @@ use std::sync::Arc;
 use dovetail_api::names;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_core::InstanceType;
-use dovetail_core::commitments::AccountAnswer;
+use dovetail_core::commitments::{AccountAnswer, Uses};
 use dovetail_core::interruption::status::Trouble;
 use dovetail_core::zonal_shift::ZoneShift;
 use futures::future::BoxFuture;
@@ -73,6 +73,9 @@ pub trait CloudOfferings: CloudIdentity {
 
     /// Shifts away from zones that are in effect for the cluster (GetManagedResource of ARC).
     fn zone_shifts(&self) -> CloudFuture<'_, Vec<ZoneShift>>;
+    /// Instances of the account in this region that are not this cluster's and take of commitments, without prices
+    /// (DescribeInstances).
+    fn others_on_demand(&self) -> CloudFuture<'_, Uses>;
 }
 
 /// Resources that node classes select, and those that are made for them.

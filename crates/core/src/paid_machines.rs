@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dovetail_api::names::labels::{CAPACITY_BLOCK, CAPACITY_RESERVATION_TYPE};
 
 use crate::cluster_state::{JoinedNode, NodeSource, Snapshot};
-use crate::commitments::{Commitments, Usage, Uses, is_linux};
+use crate::commitments::{Commitments, OtherUses, Usage, Uses, is_linux};
 use crate::instance_type::{InstanceType, is_marked};
 use crate::labels::{CAPACITY_TYPE, COMPUTE_TYPE, INSTANCE_TYPE, ON_DEMAND, OS, RESERVED, ZONE};
 use crate::lifecycle::claim::packing_requirement;
@@ -23,6 +23,8 @@ pub struct Running {
     pub by_node: BTreeMap<String, Usage>,
     /// Instances of capacity reservations, those that stand empty as well: they are paid for in any case.
     pub fixed: Uses,
+    /// Instances of others of the account.
+    pub others: Uses,
     /// Instances that may be there, or go: nothing is promised of what they could take, and nothing is removed for it.
     pub uncertain: Uses,
     /// Names of nodes that are bought on demand at a price that is not known. While there are any, commitments do not count.
@@ -125,9 +127,17 @@ impl Running {
         }
     }
 
-    /// Everything that surely runs.
+    /// The same with the instances of others of the account. Those that have gone lately may come back.
     #[must_use]
-    pub fn uses(&self) -> Uses {
+    pub fn beside(mut self, others: &OtherUses) -> Self {
+        self.others.add_all(&others.now);
+        self.uncertain.add_all(&others.lately);
+        self
+    }
+
+    /// Everything of the cluster that surely runs.
+    #[must_use]
+    pub fn own_uses(&self) -> Uses {
         let mut all: Uses = self.by_node.values().cloned().collect();
         all.add_all(&self.fixed);
         all
@@ -136,7 +146,8 @@ impl Running {
     /// Everything that may take of commitments: what is left beside it is promised to launches.
     #[must_use]
     pub fn all_uses(&self) -> Uses {
-        let mut all = self.uses();
+        let mut all = self.own_uses();
+        all.add_all(&self.others);
         all.add_all(&self.uncertain);
         all
     }

@@ -126,6 +126,72 @@ fn commitments_of_the_account_are_used_as_declared_ones() {
     }
 }
 
+/// Others of the account run so many instances on demand from these times on.
+fn others(steps: &[(&str, u32)]) -> String {
+    let one = |(at, count): &(&str, u32)| {
+        format!("  - {{at: {at}, others: {{instanceType: m5.large, zone: ca-west-1a, count: {count}}}}}\n")
+    };
+    format!("steps:\n{}", steps.iter().map(one).collect::<String>())
+}
+
+const TWO: &str = "reservedInstances: [{id: ri-1, instanceType: m5.large, count: 2, price: 0.06}]\n";
+
+#[test]
+fn launches_take_what_others_of_the_account_leave() {
+    for (count, on_demand) in [(1, 1), (2, 0), (50, 0)] {
+        let name = format!("account-shared-{count}");
+        let scenario = format!("{}{}until: 20m\n", of_account(TWO), others(&[("1ms", count)]));
+        let played = play_over(&name, &workload(3, false), &scenario);
+        played.came_out_well();
+        assert_eq!(by_capacity_type(&played).get("on-demand").copied().unwrap_or(0), on_demand, "{name}");
+    }
+}
+
+#[test]
+fn others_that_grow_move_each_node_once_and_are_said() {
+    let grows = others(&[("40m", 1), ("100m", 2), ("130m", 6)]);
+    let played = play_over("account-grows", &workload(3, true), &format!("{}{grows}until: 6h\n", of_account(TWO)));
+    played.came_out_well();
+    assert_eq!(by_capacity_type(&played), BTreeMap::from([("spot", 3)]));
+    assert_eq!(played.number("launched"), 5, "each of two leaves once, as it is no more covered");
+    let said = played.log_events("commitments_contended");
+    assert!((1..=2).contains(&said.len()), "{said:?}");
+    assert!(said[0]["dollars_per_hour"].as_f64().unwrap() > 0.05, "{}", said[0]);
+}
+
+#[test]
+fn two_that_race_for_one_commitment_make_no_churn() {
+    // For five hours others come and go every 25 minutes, then they stay away.
+    let turns: Vec<(String, u32)> =
+        (0..12).map(|turn| (format!("{}m", 30 + 25 * turn), 2 * ((turn + 1) % 2))).collect();
+    let turns: Vec<(&str, u32)> = turns.iter().map(|(at, count)| (at.as_str(), *count)).collect();
+    assert_eq!(turns.last().unwrap().1, 0);
+    let scenario = |until: &str| format!("{}{}until: {until}\n", of_account(TWO), others(&turns));
+    let meanwhile = play_over("account-race", &workload(3, true), &scenario("7h"));
+    meanwhile.came_out_well();
+    assert_eq!(by_capacity_type(&meanwhile), BTreeMap::from([("spot", 3)]));
+    assert_eq!(meanwhile.number("launched"), 5, "two leave once, and chase no gap");
+    let after = play_over("account-race-over", &workload(3, true), &scenario("11h"));
+    after.came_out_well();
+    assert_eq!(by_capacity_type(&after), BTreeMap::from([("on-demand", 2), ("spot", 1)]), "what is free is used again");
+    assert_eq!(after.number("launched"), 7);
+}
+
+#[test]
+fn a_plan_that_ends_at_midnight_moves_each_node_once() {
+    // The virtual clock starts at midnight: the next is a day later. A leader dies as it ends.
+    let plan = "savingsPlans: [{id: sp-1, dollarsPerHour: 0.15, discount: 0.4, endsAfter: 24h}]\n\
+        replicas: 2\nsteps:\n  - {at: 86401s, kill: {replica: leader, for: 30s}}\n";
+    let played = play_over("account-midnight", &workload(3, true), &format!("{}until: 27h\n", of_account(plan)));
+    played.came_out_well();
+    assert_eq!(by_capacity_type(&played), BTreeMap::from([("spot", 3)]));
+    assert_eq!(played.number("launched"), 5, "each of two moves once");
+    let launched = played.times("launched");
+    assert!(launched.iter().all(|at| *at < 3600.0 || *at > 86_400.0), "nothing before it ends: {launched:?}");
+    let said = played.log_events("commitment_ended").len();
+    assert!((1..=2).contains(&said), "said {said} times");
+}
+
 #[test]
 fn an_account_that_may_not_be_asked_is_said_once() {
     let denied = "faults: {ec2: {unauthorized: [DescribeReservedInstances, DescribeSavingsPlans]}}\n\

@@ -102,13 +102,13 @@ fn changed(name: &str, before: &str, after: &str, scenario: &str) -> Played {
     play_over(
         name,
         before,
-        &format!("{scenario}steps:\n  - {{at: 5m, apply: [after.yaml]}}\nsettled: 20m\nuntil: 2h\n"),
+        &format!("{scenario}steps:\n  - {{at: 5m, apply: [after.yaml]}}\nsettled: 20m\nuntil: 4h\n"),
     )
 }
 
 #[test]
 fn class_that_selects_a_reservation_later_uses_it() {
-    for (kind, pods) in [("on-demand", 1), ("on-demand", 2), ("spot", 2), ("on-demand", 5)] {
+    for (kind, pods) in [("on-demand", 1), ("on-demand", 2), ("spot", 2), ("on-demand", 20)] {
         let types = format!("reserved, {kind}");
         let (before, after) = (consolidating(pods, &types, false), consolidating(pods, &types, true));
         let name = format!("reserved-later-{kind}-{pods}");
@@ -163,7 +163,7 @@ fn nodes_of_reservations_count_as_paid_for() {
 
 #[test]
 fn drifted_nodes_give_up_own_slots_where_nothing_can_be_added() {
-    for count in [1_u32, 2, 5] {
+    for count in [1_u32, 2, 20] {
         let before = with_budget(&workload(count, "reserved", true), 1);
         let name = format!("reserved-own-{count}");
         let played = changed(&name, &before, &relabelled(&before), &reservations(&[("cr-1", "a", count)]));
@@ -203,7 +203,7 @@ fn pods_that_demand_reserved_capacity_are_rotated_in_place() {
 
 #[test]
 fn replacements_on_demand_come_first_and_come_back_later() {
-    for count in [1_u32, 2] {
+    for count in [1_u32, 2, 20] {
         let before = consolidating(count, "reserved, on-demand", true);
         let name = format!("reserved-both-{count}");
         let played = changed(&name, &before, &relabelled(&before), &reservations(&[("cr-1", "a", count)]));
@@ -258,7 +258,7 @@ fn ailing(name: &str, manifests: &str, scenario: &str, sick: u32) -> Played {
 
 #[test]
 fn sick_nodes_give_up_own_slots_where_nothing_can_be_added() {
-    for (count, sick) in [(1_u32, 1_u32), (5, 1), (6, 2)] {
+    for (count, sick) in [(1_u32, 1_u32), (2, 1), (6, 2), (20, 4)] {
         let workload = with_budget(&workload(count, "reserved", true), 1);
         let name = format!("reserved-sick-{count}");
         let played = ailing(&name, &workload, &reservations(&[("cr-1", "a", count)]), sick);
@@ -329,7 +329,52 @@ fn nodes_of_a_reservation_that_ends_are_bought_from_then_on() {
         assert_eq!((&labels["karpenter.sh/capacity-type"], &labels[ID]), (&"on-demand".into(), &Value::Null), "{node}");
     }
     assert_eq!((played.number("launched"), played.removed().len()), (2, 0), "none moves");
+    assert!(played.log_events("reservation_ended").len() >= 2, "said for each");
     assert!(least_ready(&played, 5.0 * MINUTE) >= 1);
+}
+
+#[test]
+fn a_reservation_that_is_cancelled_in_use_moves_nobody() {
+    let workload = consolidating(2, "reserved, on-demand", true);
+    let steps = "steps:\n  - {at: 30m, resizeReserved: {id: cr-1, count: 0}}\n";
+    let scenario = format!("{}{steps}until: 3h\n", reservations(&[("cr-1", "a", 2)]));
+    let played = play_over("reserved-cancelled", &workload, &scenario);
+    played.came_out_well();
+    never_refused(&played);
+    assert_eq!(in_reservations(&played), BTreeMap::from([("", 2)]));
+    assert_eq!((played.number("launched"), played.removed().len()), (2, 0), "both are paid for on demand, and stay");
+    assert_eq!(played.log_events("reservation_ended").len(), 2, "once for each node");
+    assert_eq!(played.events_of("ReservationEnded"), 2);
+}
+
+#[test]
+fn a_reservation_that_shrinks_below_its_use_moves_nobody() {
+    let workload = consolidating(3, "reserved, on-demand", true);
+    let steps = "steps:\n  - {at: 30m, resizeReserved: {id: cr-1, count: 1}}\n";
+    let scenario = format!("{}{steps}until: 3h\n", reservations(&[("cr-1", "a", 3)]));
+    let played = play_over("reserved-shrunk", &workload, &scenario);
+    played.came_out_well();
+    never_refused(&played);
+    assert_eq!(in_reservations(&played), BTreeMap::from([("", 2), ("cr-1", 1)]));
+    assert_eq!((played.number("launched"), played.removed().len()), (3, 0), "none moves");
+    assert_eq!(played.log_events("reservation_ended").len(), 2, "once for each that is in it no more");
+}
+
+#[test]
+fn others_who_fill_a_reservation_refuse_nobody_for_ever() {
+    // They take what is free a second before two more pods come.
+    let steps = "steps:\n  - {at: 299s, takeReserved: {id: cr-1, count: 2}}\n  - {at: 5m, scale: {kind: Deployment, name: web, replicas: 3}}\n";
+    let scenario = format!("{}{steps}until: 60m\n", reservations(&[("cr-1", "a", 3)]));
+    let played = play_over("reserved-filled", &workload(1, "reserved, on-demand", true), &scenario);
+    played.came_out_well();
+    assert_eq!(in_reservations(&played), BTreeMap::from([("", 2), ("cr-1", 1)]));
+    let refused = played
+        .events
+        .iter()
+        .filter(|event| event["kind"] == "aws" && event.to_string().contains("ReservationCapacityExceeded"));
+    assert!(refused.count() <= 2, "a launch each, at most");
+    let ready = played.times("initialized");
+    assert!(ready.last().unwrap() < &(12.0 * MINUTE), "{ready:?}");
 }
 
 #[test]

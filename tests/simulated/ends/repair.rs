@@ -188,6 +188,17 @@ fn a_reboot_that_does_not_help_is_a_replacement() {
 }
 
 #[test]
+fn a_reboot_that_ec2_refuses_is_a_replacement_and_is_said() {
+    let refused = "faults: {ec2: {unauthorized: [RebootInstances]}}\n";
+    let sick = rebooting(&[&format!("{HUNG}, untilReboot: true}}")], "60m");
+    let run = play_over("reboot-refused", &ten("[{nodes: '1'}]"), &format!("{refused}{sick}"));
+    run.came_out_well();
+    assert_eq!((reboots(&run), run.number("launched"), run.number("terminated")), (0, 11, 1));
+    run.successors_stand_first();
+    assert_eq!(run.log_events("node_reboot_failed").len(), 1, "said once");
+}
+
+#[test]
 fn a_reboot_is_gone_on_with_by_a_later_leader() {
     let kill = |minute: &str| format!("at: {minute}, kill: {{replica: leader, for: 20s}}");
     let kills: Vec<String> = ["15m1s", "15m25s", "15m50s", "16m15s"].iter().map(|at| kill(at)).collect();

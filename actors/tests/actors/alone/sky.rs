@@ -13,7 +13,7 @@ use dovetail_cloud::{
     QueueMessage,
 };
 use dovetail_core::clock::Clock;
-use dovetail_core::commitments::AccountAnswer;
+use dovetail_core::commitments::{AccountAnswer, Uses};
 use dovetail_core::interruption::status::Trouble;
 use dovetail_core::zonal_shift::ZoneShift;
 use futures::future::{BoxFuture, FutureExt};
@@ -56,6 +56,7 @@ struct State {
     pace: LaunchPace,
     instances: AccountAnswer,
     plans: AccountAnswer,
+    others: Uses,
 }
 
 /// See the module.
@@ -127,6 +128,11 @@ impl Sky {
     pub fn commits(&self, instances: AccountAnswer, plans: AccountAnswer) {
         let mut state = self.state.lock().unwrap();
         (state.instances, state.plans) = (instances, plans);
+    }
+
+    /// Sets the instances of others of the account.
+    pub fn others(&self, others: Uses) {
+        self.state.lock().unwrap().others = others;
     }
 
     /// Sets the pace of launches: each waits so long before it goes out.
@@ -228,6 +234,11 @@ impl CloudOfferings for Sky {
 
     fn zone_shifts(&self) -> CloudFuture<'_, Vec<ZoneShift>> {
         self.or("zone_shifts", String::new(), ready(vec![]))
+    }
+
+    fn others_on_demand(&self) -> CloudFuture<'_, Uses> {
+        let found = self.state.lock().unwrap().others.clone();
+        self.or("others_on_demand", String::new(), ready(found))
     }
 }
 

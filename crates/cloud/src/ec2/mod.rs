@@ -11,6 +11,7 @@ pub mod family;
 mod instance_type;
 mod instances;
 mod launching;
+mod others;
 mod plan_rates;
 mod preflight;
 mod pricing;
@@ -31,7 +32,7 @@ use std::time::Duration;
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_core::clock::Clock;
-use dovetail_core::commitments::AccountAnswer;
+use dovetail_core::commitments::{AccountAnswer, Uses};
 use dovetail_core::interruption::status::Trouble;
 use dovetail_core::zonal_shift::ZoneShift;
 use futures::FutureExt;
@@ -249,6 +250,10 @@ impl CloudOfferings for Ec2Cloud {
 
     fn zone_shifts(&self) -> CloudFuture<'_, Vec<ZoneShift>> {
         Ec2Cloud::zone_shifts(self).boxed()
+    }
+
+    fn others_on_demand(&self) -> CloudFuture<'_, Uses> {
+        self.describe_others().boxed()
     }
 }
 

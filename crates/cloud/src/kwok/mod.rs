@@ -21,7 +21,7 @@ use dovetail_api::names::labels::{ON_DEMAND, SPOT};
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_core::InstanceType;
 use dovetail_core::clock::Clock;
-use dovetail_core::commitments::AccountAnswer;
+use dovetail_core::commitments::{AccountAnswer, Uses};
 use dovetail_core::interruption::status::Trouble;
 use dovetail_core::resources::{CPU, MEMORY};
 use dovetail_core::zonal_shift::ZoneShift;
@@ -169,6 +169,10 @@ impl CloudOfferings for KwokCloud {
 
     fn zone_shifts(&self) -> CloudFuture<'_, Vec<ZoneShift>> {
         known(vec![])
+    }
+
+    fn others_on_demand(&self) -> CloudFuture<'_, Uses> {
+        known(Uses::default())
     }
 }
 

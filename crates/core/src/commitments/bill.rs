@@ -77,6 +77,41 @@ impl Uses {
         rest
     }
 
+    /// The larger number of each kind.
+    pub fn raise_to(&mut self, others: &Self) {
+        for (usage, count) in &others.0 {
+            let known = self.0.entry(usage.clone()).or_default();
+            *known = (*known).max(*count);
+        }
+    }
+
+    /// The part of each kind that is beyond others.
+    #[must_use]
+    pub fn beyond(&self, others: &Self) -> Self {
+        let mut beyond = Self::default();
+        for (usage, count) in &self.0 {
+            beyond.add(usage.clone(), count.saturating_sub(others.0.get(usage).copied().unwrap_or_default()));
+        }
+        beyond
+    }
+
+    /// The same at these prices by instance type; at none where one is not known, so that Savings Plans do not apply.
+    #[must_use]
+    pub fn priced(self, price: impl Fn(&str) -> Option<f64>) -> Self {
+        let mut priced = Self::default();
+        for (usage, count) in self.0 {
+            let price = price(&usage.instance_type).unwrap_or_default();
+            priced.add(Usage { price, ..usage }, count);
+        }
+        priced
+    }
+
+    /// Number of instances.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.0.values().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -160,8 +195,8 @@ impl Commitments {
     pub fn allocate(&self, uses: &Uses) -> Allocation {
         let kinds: Vec<(&Usage, f64)> = uses.0.iter().map(|(usage, count)| (usage, f64::from(*count))).collect();
         let mut covered = vec![0.0; kinds.len()];
-        let mut left = Vec::with_capacity(self.0.len());
-        for commitment in &self.0 {
+        let mut left = Vec::with_capacity(self.all.len());
+        for commitment in &self.all {
             let mut rest = commitment.amount();
             let applies = |at: usize| Some((at, commitment.taken_by(kinds[at].0)?, commitment.rank(kinds[at].0)));
             let mut order: Vec<_> = (0..kinds.len()).filter_map(applies).collect();
@@ -196,10 +231,21 @@ impl Commitments {
         (self.bill(uses) - self.bill(&uses.without([one]))).max(0.0)
     }
 
+    /// Dollars an hour that two users of the same commitments pay beyond what each of them would pay alone.
+    #[must_use]
+    pub fn contention(&self, own: &Uses, others: &Uses) -> f64 {
+        if own.is_empty() || others.is_empty() {
+            return 0.0;
+        }
+        let mut all = own.clone();
+        all.add_all(others);
+        (self.bill(&all) - self.bill(own) - self.bill(others)).max(0.0)
+    }
+
     /// Dollars an hour that they cost in any case.
     #[must_use]
     pub fn cost(&self) -> f64 {
-        self.0.iter().map(|one| one.cost).fold(0.0, |a, b| a + b)
+        self.all.iter().map(|one| one.cost).fold(0.0, |a, b| a + b)
     }
 
     /// Those of which something is unused.
@@ -210,6 +256,6 @@ impl Commitments {
             let dollars = if one.amount() > 0.0 { one.cost * (left / one.amount()).clamp(0.0, 1.0) } else { 0.0 };
             (left > 0.0).then(|| UnusedCommitment { id: one.id.clone(), dollars })
         };
-        self.0.iter().zip(left).filter_map(part).collect()
+        self.all.iter().zip(left).filter_map(part).collect()
     }
 }

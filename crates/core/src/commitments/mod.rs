@@ -3,17 +3,18 @@
 //!
 //! ```text
 //! written (a file), account ──► Commitments ──► bill of what runs ──► left of each
-//!                                                │                     │
+//! instances of others ────────────┘                │                     │
 //!             consolidation: prices of sets   ◄──┘                     └──► packing: more offerings, as many instances as are left
 //! ```
 //!
 //! Invariants: COM-1 what covers a use is at most its price; COM-2 no commitment covers more than it has; COM-3 of two plans the
 //! one with the lower bill is taken; COM-4 one use more never lowers the bill; COM-5 without commitments a problem, and all that
-//! consolidation does, is left as it is.
+//! consolidation does, is left as it is; COM-6 nothing is offered of what others of the account have used lately.
 
 mod account;
 mod bill;
 mod offers;
+mod others;
 #[cfg(test)]
 mod tests;
 mod written;
@@ -28,6 +29,7 @@ pub use account::{AccountAnswer, AccountList, Learned};
 pub use bill::{Allocation, UnusedCommitment, Usage, Uses};
 pub use offers::{ChosenPlan, PlanBill, as_bought, choose, offer, offered, plan_bill, takes_any, without};
 pub(crate) use offers::{is_linux, usage_of_claim};
+pub use others::{OtherUses, OthersSeen};
 pub use written::{CommitmentKind, WrittenCommitment};
 
 /// Most commitments that count.
@@ -84,9 +86,12 @@ impl Discounts {
     }
 }
 
-/// All commitments that count.
+/// All commitments that count, and the instances of others that take of them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Commitments(Vec<Commitment>);
+pub struct Commitments {
+    all: Vec<Commitment>,
+    others: Arc<OtherUses>,
+}
 
 impl Commitments {
     /// Sorted in the order in which AWS applies them: zonal and regional Reserved Instances, then the Savings Plans of a family,
@@ -100,26 +105,38 @@ impl Commitments {
             Coverage::Dollars { family: None, .. } => 3,
         };
         all.sort_by(|a, b| (turn(a), &a.id).cmp(&(turn(b), &b.id)));
-        Self(all)
+        Self { all, others: Arc::default() }
+    }
+
+    /// The same, of which others of the account take as well.
+    #[must_use]
+    pub fn beside(self, others: OtherUses) -> Self {
+        Self { others: Arc::new(others), ..self }
+    }
+
+    /// Instances of others that take of them.
+    #[must_use]
+    pub fn others(&self) -> &OtherUses {
+        &self.others
     }
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Commitment> {
-        self.0.iter()
+        self.all.iter()
     }
 
     /// Those that ended after one time, and at another at the latest.
     pub fn ended_between(&self, after: Timestamp, until: Timestamp) -> impl Iterator<Item = &Commitment> {
-        self.0.iter().filter(move |one| one.ends.is_some_and(|end| after < end && end <= until))
+        self.all.iter().filter(move |one| one.ends.is_some_and(|end| after < end && end <= until))
     }
 
     /// Holds back what is left: nothing is moved or launched for it.
     pub fn offer_nothing(&mut self) {
-        self.0.iter_mut().for_each(|one| one.offered = false);
+        self.all.iter_mut().for_each(|one| one.offered = false);
     }
 
     /// Those that count at that time. One that ends within the hour covers what it covers, and nothing is moved for it any more.
@@ -131,7 +148,7 @@ impl Commitments {
             let lasts = one.ends.is_none_or(|end| end.duration_since(now) > OFFERED_FOR);
             Commitment { offered: lasts, ..one.clone() }
         };
-        Self(self.0.iter().filter(counts).map(as_of_now).collect())
+        Self { all: self.all.iter().filter(counts).map(as_of_now).collect(), others: self.others.clone() }
     }
 }
 

@@ -393,6 +393,54 @@ fn places_of_reservations_that_stand_empty_take_too() {
 }
 
 #[test]
+fn others_take_of_commitments_and_their_gaps_are_not_offered() {
+    let mut problem = drawn(1).problem;
+    problem.existing_nodes.clear();
+    let large = |count: u32| uses(&[("m5.large", "b", 0.1, count)]);
+    let commitments = read(json!([instances("r", "m5.large", None, 3)]));
+    let left = |now: u32, lately: u32| {
+        let others = OtherUses { now: large(now), lately: large(lately) };
+        let commitments = commitments.clone().beside(others);
+        let running = Running::from_problem(&problem).beside(commitments.others());
+        let mut own = problem.clone();
+        offer(&mut own, &commitments, &running.all_uses());
+        let offerings = own.instance_types.iter().filter(|one| one.name == "m5.large").flat_map(|one| &one.offerings);
+        offerings.filter_map(|one| one.reservation_capacity).max().unwrap_or(0)
+    };
+    assert_eq!((left(0, 0), left(1, 0), left(1, 1), left(2, 1), left(9, 0)), (3, 2, 1, 0, 0));
+}
+
+#[test]
+fn contention_is_what_two_pay_beyond_each_alone() {
+    let commitments = read(json!([instances("r", "m5.large", None, 2), plan("s", 0.04, Some("c5"))]));
+    let contention = |own: &[(&str, &str, f64, u32)], others: &[(&str, &str, f64, u32)]| {
+        (commitments.contention(&uses(own), &uses(others)) * 1e6).round() / 1e6
+    };
+    let large = |count: u32| [("m5.large", "a", 0.1, count)];
+    assert_eq!(contention(&large(2), &[]), 0.0);
+    assert_eq!(contention(&large(1), &large(1)), 0.0, "there is enough for both");
+    assert_eq!(contention(&large(2), &large(1)), 0.1);
+    assert_eq!(contention(&large(5), &large(5)), 0.2, "two are covered, and two more would be for each alone");
+    assert_eq!(contention(&large(2), &[("c5.large", "a", 0.08, 3)]), 0.0, "they use others");
+    assert_eq!(contention(&[("c5.large", "a", 0.08, 1)], &[("c5.large", "b", 0.08, 1)]), 0.08);
+    assert_eq!(contention(&[("m5.large", "a", f64::NAN, 9)], &large(9)), 0.0);
+}
+
+#[test]
+fn absurd_numbers_of_others_leave_a_bill_that_is_a_number() {
+    let commitments = read(json!([plan("s", 1.0, None), instances("r", "m5.large", None, 1)]));
+    for price in [f64::NAN, f64::INFINITY, -1.0, 0.0, 1e300] {
+        let absurd = uses(&[("m5.large", "a", price, u32::MAX), ("", "", price, u32::MAX)]);
+        let contention = commitments.contention(&uses(&[("m5.large", "a", 0.1, 2)]), &absurd);
+        assert!(contention.is_finite() && contention >= 0.0, "{price}: {contention}");
+        let others = OtherUses { now: absurd.clone(), lately: absurd.clone() };
+        let all = Running::default().beside(&others).all_uses();
+        assert_eq!(absurd.count(), u32::MAX);
+        assert!(commitments.allocate(&all).left.iter().all(|left| *left >= 0.0), "{price}");
+    }
+}
+
+#[test]
 fn more_pods_than_are_covered_take_what_is_left_and_no_more() {
     // Eight pods of a node each, and one type in two zones: three are covered, the others are spot.
     let mut problem = drawn(1).problem;

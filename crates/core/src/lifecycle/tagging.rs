@@ -11,6 +11,10 @@ use super::{ClaimStage, stage};
 /// Annotations by which a claim says that its instance is tagged.
 pub const SAID: [&str; 2] = [annotations::TAGGED, annotations::CLUSTER_NAME_TAGGED];
 
+/// Message about an instance that is bought now.
+pub const RESERVATION_ENDED: &str =
+    "its capacity reservation has ended, was cancelled or has fewer instances: it is paid for on demand";
+
 /// True if the claim does not say that its instance has been tagged.
 #[must_use]
 pub fn is_untagged(claim: &NodeClaim) -> bool {
@@ -42,6 +46,14 @@ pub fn missing_tags(claim: &NodeClaim, cluster: &str, there: &BTreeMap<String, S
     ];
     let lacks = |(key, _): &(&str, String)| !there.contains_key(*key);
     wanted.into_iter().filter(lacks).map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// Names of a claim's Node, of the claim, and of the capacity reservation that its instance is in; empty where there is none.
+#[must_use]
+pub fn reservation_of(claim: &NodeClaim) -> (String, String, String) {
+    let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
+    let label = claim.metadata.labels.as_ref().and_then(|labels| labels.get(labels::CAPACITY_RESERVATION_ID));
+    (node, claim.metadata.name.clone().unwrap_or_default(), label.cloned().unwrap_or_default())
 }
 
 /// Labels of an instance that is bought in this way, and is of no reservation.

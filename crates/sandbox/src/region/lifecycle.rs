@@ -115,13 +115,18 @@ impl Region {
         })
     }
 
-    /// Takes a zone down or brings it back, for launches and (through [`crate::faults::FaultsInForce::zone_is_down`])
-    /// kubelets.
     /// Others of the account want that many instances of a capacity reservation: they get each that is free, now or later.
     pub fn take_reserved(&self, id: &str, count: u32) {
         self.with(|cx| _ = cx.state.reserved_by_others.insert(id.to_owned(), count));
     }
 
+    /// The account gives a capacity reservation another number of instances; 0 cancels it. What runs in it runs on.
+    pub fn resize_reserved(&self, id: &str, count: u32) {
+        self.with(|cx| _ = cx.state.resized_reservations.insert(id.to_owned(), count));
+    }
+
+    /// Takes a zone down or brings it back, for launches and (through [`crate::faults::FaultsInForce::zone_is_down`])
+    /// kubelets.
     pub fn set_zone_down(&self, zone: &str, down: bool) {
         self.faults().set_zone_down(zone, down);
         self.with(|cx| match down {

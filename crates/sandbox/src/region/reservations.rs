@@ -14,7 +14,7 @@ use super::state::Due;
 use super::wire::error::AwsError;
 use super::wire::form::FormNode;
 use super::wire::xml::Xml;
-use super::{AccountCapacityReservation, Cx, stamp};
+use super::{AccountCapacityReservation, Cx, RegionInstance, stamp};
 
 /// So long before the end of a capacity block EC2 ends what runs in it.
 const BEFORE_END: Duration = Duration::from_secs(30 * 60);
@@ -75,7 +75,7 @@ pub(crate) fn describe(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError
             .text("instancePlatform", "Linux/UNIX")
             .text("availabilityZone", &one.zone)
             .text("tenancy", "default")
-            .text("totalInstanceCount", one.count)
+            .text("totalInstanceCount", cx.total_of(one))
             .text("availableInstanceCount", cx.left_of(one))
             .text("ebsOptimized", false)
             .text("ephemeralStorage", false)
@@ -98,12 +98,26 @@ impl Cx<'_> {
     }
 
     fn has_ended(&self, one: &AccountCapacityReservation) -> bool {
-        self.end_of(one).is_some_and(|end| end <= self.wall)
+        self.end_of(one).is_some_and(|end| end <= self.wall) || self.total_of(one) == 0
     }
 
-    /// True if the reservation of that id has ended: instances that were launched into it run on, on demand.
-    pub(crate) fn is_over(&self, id: &str) -> bool {
-        self.config.reservations.iter().any(|one| one.id == id && self.has_ended(one))
+    /// Number of a reservation's instances, as it is now.
+    fn total_of(&self, one: &AccountCapacityReservation) -> u32 {
+        self.state.resized_reservations.get(&one.id).copied().unwrap_or(one.count)
+    }
+
+    /// The capacity reservation that an instance is in. One that was launched into a reservation runs on, on demand, once that has
+    /// ended or has no place for it.
+    pub(crate) fn reservation_of<'i>(&self, instance: &'i RegionInstance) -> Option<&'i String> {
+        let id = instance.capacity_reservation.as_ref()?;
+        let Some(own) = self.config.reservations.iter().find(|one| one.id == *id) else { return Some(id) };
+        let before = |one: &&RegionInstance| {
+            let is_earlier = (one.launched, &one.id) < (instance.launched, &instance.id);
+            is_earlier && one.state.is_alive() && one.capacity_reservation.as_ref() == Some(id)
+        };
+        let place = self.state.instances.values().filter(before).count();
+        let has_place = u32::try_from(place).is_ok_and(|place| place < self.total_of(own));
+        (has_place && !self.has_ended(own)).then_some(id)
     }
 
     /// Plans the end of an instance in a capacity block, before the block ends.
@@ -117,10 +131,10 @@ impl Cx<'_> {
 
     /// Number of a reservation's instances that nobody uses.
     fn left_of(&self, one: &AccountCapacityReservation) -> u32 {
-        let uses = |i: &&super::RegionInstance| i.state.is_alive() && i.capacity_reservation.as_ref() == Some(&one.id);
+        let uses = |i: &&RegionInstance| i.state.is_alive() && i.capacity_reservation.as_ref() == Some(&one.id);
         let used = self.state.instances.values().filter(uses).count();
         let others = self.state.reserved_by_others.get(&one.id).copied().unwrap_or_default();
-        one.count.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX).saturating_add(others))
+        self.total_of(one).saturating_sub(u32::try_from(used).unwrap_or(u32::MAX).saturating_add(others))
     }
 
     /// Refuses a launch that is aimed at a reservation and does not fit it, or finds no instance left.

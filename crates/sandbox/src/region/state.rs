@@ -70,6 +70,8 @@ pub(crate) struct RegionState {
     pub shifts: BTreeMap<String, Option<jiff::Timestamp>>,
     /// Instances that others of the account want of capacity reservations, by id: they get each that is free.
     pub reserved_by_others: BTreeMap<String, u32>,
+    /// Numbers of instances of capacity reservations, by id, that are another than at the start; 0 where it was cancelled.
+    pub resized_reservations: BTreeMap<String, u32>,
     /// By action and client token.
     pub tokens: BTreeMap<(&'static str, String), IdempotentAnswer>,
     /// The account's token buckets, where they are in force.
@@ -104,6 +106,7 @@ impl RegionState {
             zones_down_since: BTreeMap::new(),
             shifts: BTreeMap::new(),
             reserved_by_others: BTreeMap::new(),
+            resized_reservations: BTreeMap::new(),
             tokens: BTreeMap::new(),
             limits: RequestLimits::default(),
             refused_now: Vec::new(),

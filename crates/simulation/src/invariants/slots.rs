@@ -181,7 +181,7 @@ struct Machine {
 struct Fleet {
     machines: BTreeMap<String, Machine>,
     reserved: BTreeMap<String, BTreeSet<String>>,
-    /// Reservations of which others take.
+    /// Reservations of which others take, or that have been resized.
     shared: BTreeSet<String>,
 }
 
@@ -202,7 +202,7 @@ impl Fleet {
                 self.machines.insert(id.to_owned(), Machine { instance_type, zone, bought: reservation.is_empty() });
             }
             "step" => {
-                if let Some(Action::TakeReserved { id, .. }) = step(entry) {
+                if let Some(Action::TakeReserved { id, .. } | Action::ResizeReserved { id, .. }) = step(entry) {
                     self.shared.insert(id);
                 }
             }

@@ -55,6 +55,8 @@ pub(super) fn lasts(action: &Action) -> f64 {
         | Action::Lose { .. }
         | Action::ForeignInstances { .. }
         | Action::TakeReserved { .. }
+        | Action::ResizeReserved { .. }
+        | Action::Others { .. }
         | Action::Snapshot => Some(Duration::ZERO),
     };
     duration.map_or(f64::INFINITY, |time| time.as_secs_f64())
@@ -89,6 +91,8 @@ fn hinders(action: &Action) -> bool {
         | Action::LookAfterCollection { .. }
         | Action::Snapshot
         | Action::TakeReserved { .. }
+        | Action::ResizeReserved { .. }
+        | Action::Others { .. }
         | Action::ZoneDown { .. }
         | Action::ZonalShift { .. } => false,
     }

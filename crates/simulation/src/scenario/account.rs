@@ -3,7 +3,9 @@
 use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_sandbox::region::{AccountCapacityReservation, AccountPlacementGroup};
 
-use super::check::{Checker, nearest};
+use serde_saphyr::Spanned;
+
+use super::check::{Checker, MOST_NODES, nearest};
 use crate::scenario::{self, duration};
 use crate::world::Action;
 
@@ -66,13 +68,54 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn take_reserved(&mut self, field: &str, take: &scenario::TakeReserved) -> Action {
-        let known = self.reservation_ids.contains(&take.id.value);
-        if !known {
-            let what = format!("there is no capacity reservation {:?}", take.id.value);
-            self.mistake(format!("{field}.takeReserved.id"), &take.id, what, self.reservation_ids.join(", "));
+    /// Actions of a step that are about the account.
+    pub(super) fn account_steps(
+        &mut self,
+        field: &str,
+        step: &scenario::Step,
+        catalogue: Option<&RegionCatalogue>,
+    ) -> Vec<Action> {
+        let mut found = Vec::new();
+        if let Some(take) = &step.take_reserved {
+            self.reservation_id(format!("{field}.takeReserved.id"), &take.id);
+            found.push(Action::TakeReserved { id: take.id.value.clone(), count: take.count });
         }
-        Action::TakeReserved { id: take.id.value.clone(), count: take.count }
+        if let Some(resized) = &step.resize_reserved {
+            self.reservation_id(format!("{field}.resizeReserved.id"), &resized.id);
+            found.push(Action::ResizeReserved { id: resized.id.value.clone(), count: resized.count });
+        }
+        if let Some(others) = &step.others {
+            found.push(self.others(field, others, catalogue));
+        }
+        found
+    }
+
+    fn reservation_id(&mut self, field: String, id: &Spanned<String>) {
+        if !self.reservation_ids.contains(&id.value) {
+            let what = format!("there is no capacity reservation {:?}", id.value);
+            self.mistake(field, id, what, self.reservation_ids.join(", "));
+        }
+    }
+
+    fn others(
+        &mut self,
+        field: &str,
+        others: &scenario::OtherInstances,
+        catalogue: Option<&RegionCatalogue>,
+    ) -> Action {
+        let name = &others.instance_type;
+        if let Some(catalogue) = catalogue {
+            if catalogue.instance_type(&name.value).is_none() {
+                let what = format!("unknown instance type {:?}", name.value);
+                self.mistake(format!("{field}.others.instanceType"), name, what, nearest(&name.value, catalogue));
+            }
+            self.zone_of_cluster(&format!("{field}.others.zone"), &others.zone, catalogue);
+        }
+        if others.count > MOST_NODES {
+            let (what, most) = (format!("{} instances", others.count), format!("{MOST_NODES} at most"));
+            self.mistake(format!("{field}.others.count"), name, what, most);
+        }
+        Action::Others { instance_type: name.value.clone(), zone: others.zone.value.clone(), count: others.count }
     }
 
     pub(super) fn placement_groups(&mut self, all: &[scenario::ScenarioPlacementGroup]) {

@@ -40,6 +40,10 @@ pub struct Step {
     pub zonal_shift: Option<ZoneDown>,
     /// Others of the account want instances of a capacity reservation.
     pub take_reserved: Option<TakeReserved>,
+    /// A capacity reservation gets another number of instances, or is cancelled.
+    pub resize_reserved: Option<TakeReserved>,
+    /// Others of the account run instances.
+    pub others: Option<OtherInstances>,
     /// The API server loses objects without a trace, as one that was restored from an older state.
     pub lose: Option<Loss>,
     /// Objects become odd: replicas cannot read them.
@@ -258,6 +262,17 @@ pub struct ZoneDown {
 pub struct TakeReserved {
     /// Id of the reservation.
     pub id: Spanned<String>,
-    /// Instances that they want from now on; they get each that is free.
+    /// Instances that others want from now on, of which they get each that is free; or that it has from now on, 0 if it is cancelled.
+    pub count: u32,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct OtherInstances {
+    /// Such as `m5.large`.
+    pub instance_type: Spanned<String>,
+    /// Such as `us-east-1a`.
+    pub zone: Spanned<String>,
+    /// Instances of that type and zone that they run from now on, on demand.
     pub count: u32,
 }

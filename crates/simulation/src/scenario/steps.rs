@@ -119,9 +119,7 @@ impl Checker<'_> {
             let (zone, duration) = self.zone_of(&format!("{field}.zonalShift"), shift, catalogue);
             found.push(Action::ZonalShift { zone, duration });
         }
-        if let Some(take) = &step.take_reserved {
-            found.push(self.take_reserved(field, take));
-        }
+        found.extend(self.account_steps(field, step, catalogue));
         found.extend(self.fault(field, step));
         // Its mistakes have been named, or are named together with the field that it lacks.
         if found.is_empty() && (self.mistakes.len() > before || step.restore.is_some()) {
@@ -130,7 +128,7 @@ impl Checker<'_> {
         if found.len() != 1 || step.restore.is_some() {
             let count = found.len() + usize::from(step.restore.is_some());
             let what = format!("{count} things to do in one step");
-            let allowed = "exactly one of scale, resize, delete, deleteSome, apply, interrupt, message, kill, pause, partition, zoneDown, zonalShift, takeReserved, lose, spoil, \
+            let allowed = "exactly one of scale, resize, delete, deleteSome, apply, interrupt, message, kill, pause, partition, zoneDown, zonalShift, takeReserved, resizeReserved, others, lose, spoil, \
                            restart, slowWatches, holdWrites, restore, unwell, emptyLists, foreignInstances, allowCollection, lookAfterCollection";
             self.mistake(field, &step.at, what, allowed);
             return None;

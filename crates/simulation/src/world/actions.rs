@@ -206,6 +206,15 @@ pub enum Action {
     },
     /// Others of the account want instances of a capacity reservation; they get each that is free.
     TakeReserved { id: String, count: u32 },
+    /// The account gives a capacity reservation another number of instances; 0 cancels it.
+    ResizeReserved { id: String, count: u32 },
+    /// Others of the account run so many instances of a type in a zone from now on, on demand.
+    Others {
+        #[serde(rename = "instanceType")]
+        instance_type: String,
+        zone: String,
+        count: u32,
+    },
     ZoneDown {
         zone: String,
         /// Time for which it lasts; none for ever.
@@ -289,6 +298,8 @@ impl World {
             Action::Snapshot => self.snapshots.borrow_mut().push((self.now(), self.api.snapshot())),
             Action::Restore { of, duration } => self.restore(*of, *duration)?,
             Action::TakeReserved { id, count } => self.region.take_reserved(id, *count),
+            Action::ResizeReserved { id, count } => self.region.resize_reserved(id, *count),
+            Action::Others { instance_type, zone, count } => self.others(instance_type, zone, *count)?,
             Action::ZoneDown { zone, duration } => self.zone_down(zone, *duration),
             Action::ZonalShift { zone, duration } => self.shift_zone(zone, *duration),
         }

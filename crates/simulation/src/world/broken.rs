@@ -16,7 +16,7 @@ use dovetail_cloud::{
     FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchPace, LaunchRequest, LaunchRoom, LaunchedFleet,
     LaunchedInstance, MadeResource, QueueMessage,
 };
-use dovetail_core::commitments::AccountAnswer;
+use dovetail_core::commitments::{AccountAnswer, Uses};
 use dovetail_core::interruption::status::Trouble;
 use dovetail_core::zonal_shift::ZoneShift;
 use dovetail_sandbox::apiserver::{ApiError, ApiServer, DeleteOptions, Gvr};
@@ -256,6 +256,10 @@ impl CloudOfferings for BrokenCloud {
 
     fn zone_shifts(&self) -> CloudFuture<'_, Vec<ZoneShift>> {
         self.inner.zone_shifts()
+    }
+
+    fn others_on_demand(&self) -> CloudFuture<'_, Uses> {
+        self.inner.others_on_demand()
     }
 }
 

@@ -114,6 +114,8 @@ mod tests {
             Action::Snapshot,
             Action::Restore { of: minute, duration: moment },
             Action::TakeReserved { id: name("cr-1"), count: 2 },
+            Action::ResizeReserved { id: name("cr-1"), count: 1 },
+            Action::Others { instance_type: name("m5.large"), zone: name("us-east-1a"), count: 3 },
             Action::Resize { names: name("web-*"), requests: [(name("cpu"), name("200m"))].into() },
             Action::ZoneDown { zone: name("us-east-1a"), duration: None },
             Action::ZonalShift { zone: name("us-east-1b"), duration: Some(minute) },

@@ -9,7 +9,7 @@ use dovetail_input::Failure;
 use dovetail_sandbox::apiserver::{ApiServer, DeleteOptions, Gvr, Restored, claim_summary};
 use dovetail_sandbox::cluster::MENDED_BY_REBOOT;
 use dovetail_sandbox::log::{ActionEntry, Caller, EventLog};
-use dovetail_sandbox::region::{CapacityType, Placement};
+use dovetail_sandbox::region::{CapacityType, Placement, RegionError, RegionInstance};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -20,6 +20,8 @@ use super::kinds::resource;
 
 /// Identity of another cluster of the same name.
 pub const OTHER_CLUSTER: &str = "00000000-0000-4000-8000-00000000face";
+/// Tag of instances that others of the account run.
+const OF_OTHERS: &str = "example.com/others";
 
 /// NodeClaims that somebody deletes soon after they were created, as an admission webhook or a cleaning job may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,6 +178,27 @@ impl World {
             self.region.place(&placement).map_err(|why| Failure::System(format!("foreign instances: {why}")))?;
         }
         Ok(())
+    }
+
+    /// Others of the account run so many instances of a type in a zone from now on.
+    pub(super) fn others(&self, instance_type: &str, zone: &str, count: u32) -> Result<(), Failure> {
+        let refuse = |why: RegionError| Failure::System(format!("instances of others: {why}"));
+        let is_theirs = |one: &RegionInstance| {
+            one.state.is_alive()
+                && one.tags.contains_key(OF_OTHERS)
+                && (one.instance_type.as_str(), one.zone.as_str()) == (instance_type, zone)
+        };
+        let there: Vec<RegionInstance> = self.region.instances().into_iter().filter(is_theirs).collect();
+        let wanted = count as usize;
+        there.iter().skip(wanted).try_for_each(|one| self.region.terminate(&one.id)).map_err(refuse)?;
+        let placement = Placement {
+            instance_type: instance_type.to_owned(),
+            zone: zone.to_owned(),
+            capacity_type: CapacityType::OnDemand,
+            tags: BTreeMap::from([(OF_OTHERS.to_owned(), String::new())]),
+            user_data: String::new(),
+        };
+        (there.len()..wanted).try_for_each(|_| self.region.place(&placement).map(drop)).map_err(refuse)
     }
 
     /// True if the collection has said in this run that it waits for an operator.

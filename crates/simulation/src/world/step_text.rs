@@ -77,6 +77,11 @@ impl fmt::Display for Action {
                 write!(f, "restore the API server as it was at {of:?}{}", span(Some(*duration)))
             }
             Self::TakeReserved { id, count } => write!(f, "let others take {count} instances of reservation {id}"),
+            Self::ResizeReserved { id, count: 0 } => write!(f, "cancel reservation {id}"),
+            Self::ResizeReserved { id, count } => write!(f, "give reservation {id} {count} instances"),
+            Self::Others { instance_type, zone, count } => {
+                write!(f, "let others run {count} instances of {instance_type} in {zone}")
+            }
             Self::ZoneDown { zone, duration } => write!(f, "take zone {zone} down{}", span(*duration)),
             Self::ZonalShift { zone, duration } => write!(f, "shift away from zone {zone}{}", span(*duration)),
         }

@@ -150,6 +150,9 @@ fn ended_reservation_makes_claim_and_node_on_demand() {
         go_on(&bench, &actor, 1, 300).await;
         assert_eq!(labels(&bench, "karpenter.sh/capacity-type"), ["on-demand", "on-demand"]);
         assert_eq!(labels(&bench, "karpenter.k8s.aws/capacity-reservation-id"), [Value::Null, Value::Null]);
+        let said = bench.records("ReservationEnded");
+        assert_eq!((said.len(), bench.told.count("reservation_ended")), (1, 1));
+        assert!(said[0].0 == "default-1" && said[0].1.contains("capacity reservation has ended"), "{said:?}");
         bench.wire.forget();
         go_on(&bench, &actor, 1, 300).await;
         assert_eq!(bench.wire.writes(), [""; 0], "it is written once");

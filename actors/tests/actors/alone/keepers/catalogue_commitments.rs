@@ -4,7 +4,7 @@ use actix::prelude::*;
 use dovetail_actors::Settings;
 use dovetail_actors::catalogue::Catalogue;
 use dovetail_actors::messages::{CommitmentsKnown, CountedCommitments, Detach, WorldChanged};
-use dovetail_core::commitments::AccountAnswer;
+use dovetail_core::commitments::{AccountAnswer, OtherUses, Usage, Uses};
 use serde_json::{Value, json};
 
 use super::catalogue::start;
@@ -59,6 +59,77 @@ fn what_may_not_be_asked_is_said_once_and_the_rest_counts() {
         bench.pass(3600.0).await;
         assert_eq!(known(&catalogue).await.unwrap(), ["r", "s"]);
         assert!(bench.heard.count::<WorldChanged>() > 0);
+    });
+}
+
+/// So many instances of others.
+fn others(count: u32) -> Uses {
+    let mut uses = Uses::default();
+    uses.add(Usage { instance_type: "m5.large".into(), zone: "us-east-1a".into(), price: 0.0, linux: true }, count);
+    uses
+}
+
+/// Numbers of the instances of others that count, and of those that did lately, and their price.
+async fn theirs(catalogue: &Addr<Catalogue>) -> (u32, u32, bool) {
+    let known = counted(catalogue).await.unwrap().all;
+    let OtherUses { now, lately } = known.others();
+    (now.count(), lately.count(), known.bill(now) > 0.0)
+}
+
+#[test]
+fn others_are_asked_for_while_there_are_commitments() {
+    with_account(async |bench| {
+        bench.sky.others(others(5));
+        let catalogue = start(&bench);
+        bench.pass(1800.0).await;
+        assert_eq!(bench.sky.count("others_on_demand"), 0, "there is nothing of which they could take");
+        bench.sky.commits(instances(2), AccountAnswer::default());
+        bench.pass(3700.0).await;
+        assert_eq!(theirs(&catalogue).await, (5, 0, true), "two of them are covered, and three cost their price");
+        let asked = bench.sky.count("others_on_demand");
+        bench.heard.forget();
+        bench.sky.others(others(1));
+        bench.pass(601.0).await;
+        assert_eq!((bench.sky.count("others_on_demand") - asked, theirs(&catalogue).await), (1, (1, 4, false)));
+        assert!(bench.heard.count::<WorldChanged>() > 0);
+        bench.pass(3.0 * 3600.0 + 600.0).await;
+        assert_eq!(theirs(&catalogue).await, (1, 0, false), "what they have left for hours is free");
+        assert_eq!(bench.told.count("commitments_unread"), 0);
+    });
+}
+
+#[test]
+fn with_a_share_others_are_not_asked_for() {
+    let mut settings = Settings::default();
+    settings.commitments.read_setting("account").unwrap();
+    settings.commitments.share = 0.5;
+    alone_with(settings, |bench| async move {
+        bench.sky.commits(instances(2), AccountAnswer::default());
+        bench.sky.others(others(5));
+        let catalogue = start(&bench);
+        bench.pass(3600.0).await;
+        assert_eq!((bench.sky.count("others_on_demand"), theirs(&catalogue).await), (0, (0, 0, false)));
+        assert!(are_certain(&catalogue).await);
+    });
+}
+
+#[test]
+fn others_that_cannot_be_asked_for_are_said_once() {
+    with_account(async |bench| {
+        bench.sky.commits(instances(2), AccountAnswer::default());
+        bench.sky.always("others_on_demand", Some(Fails::Throttled));
+        let catalogue = start(&bench);
+        bench.pass(30.0).await;
+        assert_eq!((known(&catalogue).await.unwrap(), are_certain(&catalogue).await), (vec!["r".into()], false));
+        bench.pass(600.0).await;
+        assert_eq!(bench.told.count("commitments_unread"), 1);
+        assert!(bench.told.lines().join("\n").contains("ec2:DescribeInstances"));
+        bench.pass(300.0).await;
+        assert!(are_certain(&catalogue).await, "for 15 minutes at most");
+        bench.sky.always("others_on_demand", None);
+        bench.sky.others(others(3));
+        bench.pass(3600.0).await;
+        assert_eq!(theirs(&catalogue).await, (3, 0, true));
     });
 }
 

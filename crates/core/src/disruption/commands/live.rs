@@ -100,7 +100,7 @@ pub(super) fn live(question: &Question) -> Live {
     let mut cluster = ClusterView::new(problem, states, pools, pdbs.collect());
     let commitments = &question.input.commitments;
     if !commitments.is_empty() {
-        let running = Running::from_snapshot(snapshot, &question.input.instance_types);
+        let running = Running::from_snapshot(snapshot, &question.input.instance_types).beside(commitments.others());
         let mut own = commitments.in_force(question.now.wall);
         // One command at a time is for what is left: the next sees it launched.
         if question.waiting.iter().flat_map(|command| &command.reserved).any(|id| is_marked(id)) {

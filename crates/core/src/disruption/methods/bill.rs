@@ -24,6 +24,8 @@ pub struct ClusterBill {
     of_node: IndexVec<NodeId, Option<Usage>>,
     /// Uses of machines that are no nodes of the cluster's problem.
     others: Uses,
+    /// Uses of others of the account.
+    outside: Uses,
     /// Machines that may be there, or go: nothing is offered of what they could take.
     uncertain: Uses,
     /// True for nodes weighed by their own prices, as if there were no commitments.
@@ -43,7 +45,8 @@ impl ClusterView {
         let of_node = nodes.map(|node| by_node.remove(&node.name)).collect();
         by_node.into_values().for_each(|usage| others.add(usage, 1));
         let (commitments, uncertain) = (Arc::clone(commitments), running.uncertain.clone());
-        self.bill = Some(ClusterBill { commitments, of_node, others, uncertain, blind: false });
+        let outside = running.others.clone();
+        self.bill = Some(ClusterBill { commitments, of_node, others, outside, uncertain, blind: false });
         self.offer_anew();
         self
     }
@@ -75,14 +78,14 @@ impl ClusterView {
         blind
     }
 
-    /// Dollars an hour of all nodes beside what commitments cost in any case; `None` where these do not count.
+    /// Dollars an hour that all nodes add to the bill, beside what commitments cost in any case; `None` where these do not count.
     #[must_use]
     pub fn hourly_bill(&self) -> Option<f64> {
         let bill = self.bill.as_ref()?;
         let own = self.problem.existing_nodes.iter().enumerate();
         let others = own.filter(|(at, _)| bill.of_node.get(NodeId::from(*at)).is_none_or(Option::is_none));
         let others = others.map(|(at, _)| priced(&self.problem, at).1).fold(0.0, |sum, price| sum + price);
-        Some(others + bill.commitments.bill(&bill.uses()))
+        Some(others + bill.commitments.bill(&bill.uses()) - bill.commitments.bill(&bill.outside))
     }
 }
 
@@ -90,6 +93,7 @@ impl ClusterBill {
     fn uses(&self) -> Uses {
         let mut all: Uses = self.of_node.iter().flatten().cloned().collect();
         all.add_all(&self.others);
+        all.add_all(&self.outside);
         all
     }
 }

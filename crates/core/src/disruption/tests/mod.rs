@@ -15,6 +15,7 @@ mod repair;
 mod replacing;
 mod succession;
 mod ttl;
+mod upstream;
 mod usage;
 mod waiting;
 mod worth;

@@ -10,7 +10,7 @@ use crate::instance_type::InstanceType;
 const ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 
 /// The type of the nodes: with `left` instances of the reservation `cr-1`, and on demand where that is said, true if EC2 has it.
-fn offers(left: u32, on_demand: Option<bool>) -> OffersByClass {
+pub(super) fn offers(left: u32, on_demand: Option<bool>) -> OffersByClass {
     let mut offerings = vec![json!({"zone": "a", "capacityType": "reserved", "price": 1e-8, "available": left > 0,
         "reservationCapacity": left, "requirements": [{"key": ID, "operator": "In", "values": ["cr-1"]}]})];
     offerings.extend(
@@ -25,8 +25,8 @@ fn offers(left: u32, on_demand: Option<bool>) -> OffersByClass {
 }
 
 /// Reserved nodes with a pod each, which have drifted, of a pool of these capacity types without a limit to its disruptions.
-struct Rotation {
-    all: Drifting,
+pub(super) struct Rotation {
+    pub(super) all: Drifting,
     offers: OffersByClass,
     notes_are_written: bool,
     /// True if the storage of new nodes is not ready, each for a reason of its own.
@@ -34,7 +34,7 @@ struct Rotation {
 }
 
 impl Rotation {
-    fn new(capacity_types: &[&str], names: &[&str], offers: OffersByClass) -> Self {
+    pub(super) fn new(capacity_types: &[&str], names: &[&str], offers: OffersByClass) -> Self {
         let mut rotation = Self::at_rest(capacity_types, names, offers, false);
         rotation.all.change_pool(|pool| pool["spec"]["template"]["metadata"] = json!({"labels": {"release": "two"}}));
         rotation.act(1.0);
@@ -114,7 +114,7 @@ impl Rotation {
     }
 
     /// Looks every second until something is ended, or as long as given.
-    fn until_gone(&mut self, from: u32, to: u32) -> Option<(u32, DisruptionDecision)> {
+    pub(super) fn until_gone(&mut self, from: u32, to: u32) -> Option<(u32, DisruptionDecision)> {
         (from..to).map(|second| (second, self.act(f64::from(second)))).find(|(_, decision)| !gone(decision).is_empty())
     }
 
@@ -207,7 +207,7 @@ fn launches_that_failed_do_not_end_a_node_first() {
 
 impl World {
     /// EC2 had nothing for a claim on which the pod of node `a` was expected.
-    fn waits_after_a_refusal(&mut self) {
+    pub(super) fn waits_after_a_refusal(&mut self) {
         let target = NominationTarget::Claim("claim-refused".into());
         self.state.mark_deleting(std::iter::once("claim-a"), true);
         self.state.nominate(["uid-pod-a"], &target, Duration::from_secs(1000));
@@ -255,7 +255,7 @@ fn pods_that_wait_for_something_else_hold_no_pool_up() {
 }
 
 /// Nodes whose storage is not ready, in a pool that repairs.
-fn sick(capacity_types: &[&str], names: &[&str], offers: OffersByClass) -> Rotation {
+pub(super) fn sick(capacity_types: &[&str], names: &[&str], offers: OffersByClass) -> Rotation {
     let mut rotation = Rotation::at_rest(capacity_types, names, offers, true);
     rotation.all.world.memory.set_gates(REPAIRING);
     rotation.ailing = false;

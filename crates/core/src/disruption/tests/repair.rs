@@ -8,7 +8,7 @@ use crate::cluster_state::PlanningInput;
 use crate::disruption::drift::Gates;
 use crate::disruption::repair::HeldRepair;
 
-const MINUTE: f64 = 60.0;
+pub(super) const MINUTE: f64 = 60.0;
 pub(super) const REPAIRING: Gates = Gates {
     node_repair: true,
     legacy_repair: false,
@@ -21,8 +21,8 @@ pub(super) const REPAIRING: Gates = Gates {
 };
 
 /// A pool whose nodes report conditions, and the first look at it.
-struct Ward {
-    all: Drifting,
+pub(super) struct Ward {
+    pub(super) all: Drifting,
     /// Conditions by node, with the annotation `do-not-repair`.
     nodes: BTreeMap<String, (Vec<Value>, bool)>,
 }
@@ -40,18 +40,18 @@ impl Ward {
     }
 
     /// Ten nodes.
-    fn of_ten(budgets: Value) -> Self {
+    pub(super) fn of_ten(budgets: Value) -> Self {
         Self::new(budgets, &["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"])
     }
 
-    fn add(&mut self, name: &str, seconds: f64) {
+    pub(super) fn add(&mut self, name: &str, seconds: f64) {
         self.all.node(name, |claim| claim["metadata"]["creationTimestamp"] = json!(at(seconds)));
         self.nodes.insert(name.to_owned(), Default::default());
         self.show(name);
     }
 
     /// Each has a pod.
-    fn with_pods(mut self) -> Self {
+    pub(super) fn with_pods(mut self) -> Self {
         for name in self.nodes.keys().cloned().collect::<Vec<_>>() {
             self.all.world.pod(&format!("pod-{name}"), &name, |_| ());
         }
@@ -79,7 +79,7 @@ impl Ward {
         self.all.world.state.apply_node(&serde_json::from_value::<Node>(node).unwrap());
     }
 
-    fn ails(&mut self, name: &str, condition: &str, reason: &str, seconds: f64) {
+    pub(super) fn ails(&mut self, name: &str, condition: &str, reason: &str, seconds: f64) {
         let status = if condition == "Silent" { "Unknown" } else { "False" };
         let type_ = if condition == "Silent" { "Ready" } else { condition };
         let one = json!({"type": type_, "status": status, "reason": reason, "lastTransitionTime": at(seconds)});
@@ -87,17 +87,17 @@ impl Ward {
         self.show(name);
     }
 
-    fn all_ail(&mut self, names: &[&str], condition: &str) {
+    pub(super) fn all_ail(&mut self, names: &[&str], condition: &str) {
         names.iter().for_each(|name| self.ails(name, condition, "", 0.0));
     }
 
-    fn recovers(&mut self, name: &str) {
+    pub(super) fn recovers(&mut self, name: &str) {
         self.nodes.get_mut(name).unwrap().0.clear();
         self.show(name);
     }
 
     /// A look whose orders are carried out.
-    fn act(&mut self, seconds: f64) -> DisruptionDecision {
+    pub(super) fn act(&mut self, seconds: f64) -> DisruptionDecision {
         let decision = self.all.look(seconds);
         for mark in &decision.drift.repairs {
             let there = self.all.world.state.snapshot().claims[&mark.disrupted.claim].claim.clone();
@@ -127,7 +127,7 @@ impl Ward {
         self.all.world.state.delete_node(name, None);
     }
 
-    fn protect(&mut self) {
+    pub(super) fn protect(&mut self) {
         let budget = json!({"metadata": {"name": "web", "namespace": "default", "uid": "pdb", "resourceVersion": "5", "generation": 1},
             "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1},
             "status": {"disruptionsAllowed": 0, "observedGeneration": 1, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}});
@@ -136,11 +136,11 @@ impl Ward {
 }
 
 /// Names of the nodes whose repair has begun with the making of places.
-fn begun(decision: &DisruptionDecision) -> Vec<&str> {
+pub(super) fn begun(decision: &DisruptionDecision) -> Vec<&str> {
     decision.drift.repairs.iter().map(|mark| mark.disrupted.node.as_str()).collect()
 }
 
-fn held(decision: &DisruptionDecision) -> Vec<HeldRepair> {
+pub(super) fn held(decision: &DisruptionDecision) -> Vec<HeldRepair> {
     decision.not_repaired.iter().map(|one| one.why).collect()
 }
 
@@ -432,7 +432,7 @@ fn a_later_leader_takes_what_two_share_for_an_alarm() {
 }
 
 impl Ward {
-    fn succeed(&mut self) {
+    pub(super) fn succeed(&mut self) {
         self.all.world.succeed(REPAIRING);
         self.all.hear();
     }

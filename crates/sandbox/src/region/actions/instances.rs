@@ -186,7 +186,7 @@ fn instance_xml(cx: &Cx<'_>, i: &RegionInstance, xml: &mut Xml) {
 
 /// The capacity reservation that the instance runs in, while that lasts, and which ones it may take.
 fn own_reservation_xml(cx: &Cx<'_>, i: &RegionInstance, xml: &mut Xml) {
-    xml.opt("capacityReservationId", i.capacity_reservation.as_ref().filter(|id| !cx.is_over(id)));
+    xml.opt("capacityReservationId", cx.reservation_of(i));
     xml.node("capacityReservationSpecification", |xml| {
         let Some(id) = &i.capacity_reservation else {
             xml.text("capacityReservationPreference", "open");

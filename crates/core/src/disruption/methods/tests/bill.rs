@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::commitments::{Commitments, WrittenCommitment, is_marked};
+use crate::commitments::{Commitments, OtherUses, Uses, WrittenCommitment, is_marked};
 use crate::paid_machines::Running;
 
 fn declared(all: Value) -> Arc<Commitments> {
@@ -23,6 +23,20 @@ fn savings_plan(dollars: f64) -> Value {
 fn with(problem: Problem, commitments: Value) -> ClusterView {
     let running = Running::from_problem(&problem);
     ClusterView::of_workload(problem).with_commitments(&declared(commitments), &running)
+}
+
+/// The same, of which others of the account use so many instances, and so many more have lately.
+fn beside(problem: Problem, commitments: Value, (now, lately): (u32, u32), like: &str) -> ClusterView {
+    let running = Running::from_problem(&problem);
+    let one = running.by_node.get(like).cloned();
+    let theirs = |count: u32| {
+        let mut uses = Uses::default();
+        one.iter().for_each(|usage| uses.add(usage.clone(), count));
+        uses
+    };
+    let all = Commitments::clone(&declared(commitments)).beside(OtherUses { now: theirs(now), lately: theirs(lately) });
+    let running = running.beside(all.others());
+    ClusterView::of_workload(problem).with_commitments(&Arc::new(all), &running)
 }
 
 fn bill_of(problem: &Problem, commitments: &Arc<Commitments>) -> f64 {
@@ -74,6 +88,36 @@ fn what_is_unused_takes_the_pods_of_bought_nodes() {
         lately.nodes[0].reserved_lately = true;
         assert_eq!(decided(&lately).command, None, "{kind}");
     }
+}
+
+#[test]
+fn nodes_that_others_uncover_cost_their_price() {
+    let nodes = [node("a", 2, "on-demand", &[1900]), node("b", 2, "spot", &[1900])];
+    let on_demand = |others: (u32, u32), count: u32| {
+        let cluster = beside(problem(&BOTH, 20, &nodes), json!([instances(2, count)]), others, "a");
+        let settings = ConsolidationSettings { price_moves: 100, ..ConsolidationSettings::default() };
+        let settled = settle(cluster, &settings, now(), &|_| usize::MAX).unwrap();
+        let left = settled.cluster.problem().existing_nodes.iter();
+        left.filter(|node| node.labels["karpenter.sh/capacity-type"] == "on-demand").count()
+    };
+    assert_eq!(on_demand((0, 0), 1), 1, "a stays, which is covered");
+    assert_eq!(on_demand((1, 0), 1), 0, "others use it: a costs its price");
+    assert_eq!(on_demand((0, 1), 1), 1, "others have used it: a stays as long as they have not come back");
+    assert_eq!(on_demand((0, 0), 2), 2, "b takes what is free");
+    assert_eq!(on_demand((0, 1), 2), 1, "but not what others have just left");
+    assert_eq!(on_demand((5, 0), 7), 2);
+}
+
+#[test]
+fn the_bill_of_the_cluster_is_without_that_of_others() {
+    let nodes = [node("a", 2, "on-demand", &[1900])];
+    let hourly = |others: (u32, u32), count: u32| {
+        beside(problem(&BOTH, 1, &nodes), json!([instances(2, count)]), others, "a").hourly_bill().unwrap()
+    };
+    let price = hourly((0, 0), 9) + 0.1;
+    assert!(hourly((3, 0), 4).abs() < 1e-9);
+    assert!((hourly((4, 0), 4) - price).abs() < 1e-9, "all is theirs");
+    assert!((hourly((50, 50), 4) - price).abs() < 1e-9);
 }
 
 #[test]
