@@ -493,6 +493,9 @@ fn provider_kwok_brings_its_rights_and_no_webhook() {
     assert_eq!((given["PROVIDER"].as_str(), given["WEBHOOK_ENABLED"].as_str()), ("kwok", "false"));
     let creates = r#"{"apiGroups":[""],"resources":["nodes"],"verbs":["create"]}"#;
     assert!(allowed.contains(creates) && allowed.contains("kwoknodeclasses/status"), "{allowed}");
+    let reboots = r#"{"apiGroups":[""],"resources":["nodes/status"],"verbs":["patch"]}"#;
+    assert!(allowed.contains(reboots), "{allowed}");
     let (given, allowed) = rules(&["settings.clusterName=demo"]);
     assert!(!given.contains_key("PROVIDER") && !allowed.contains("kwok") && !allowed.contains(creates));
+    assert!(!allowed.contains(reboots), "{allowed}");
 }

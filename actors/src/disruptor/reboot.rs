@@ -65,9 +65,8 @@ impl Disruptor {
             let Some(entry) = snapshot.claims.get(&order.disrupted.claim) else { continue };
             self.tell_reboot(order);
             match &order.step {
-                RebootStep::Drain { evict, delete } => {
-                    delete.iter().for_each(|(pod, grace)| self.drain_for_reboot(order, pod, Some(*grace), ctx));
-                    evict.iter().for_each(|pod| self.drain_for_reboot(order, pod, None, ctx));
+                RebootStep::Drain { evict } => {
+                    evict.iter().for_each(|pod| self.evict_for_reboot(order, pod, ctx));
                 }
                 RebootStep::Call => self.call_reboot(entry.claim.clone(), order.clone(), ctx),
                 _ => self.queue.push_back(Write::Reboot { claim: entry.claim.clone(), order: order.clone() }),
@@ -75,21 +74,14 @@ impl Disruptor {
         }
     }
 
-    /// Evicts a pod, or deletes it with these seconds to end.
-    fn drain_for_reboot(&mut self, order: &RebootOrder, entry: &PodEntry, grace: Option<u32>, ctx: &mut Context<Self>) {
+    fn evict_for_reboot(&mut self, order: &RebootOrder, entry: &PodEntry, ctx: &mut Context<Self>) {
         let (pod, uid, order) = (entry.pod.clone(), entry.pod.uid.clone(), order.clone());
         let rests = self.reboots.rests.contains_key(&uid) || self.reboots.evicting.len() >= MOST_EVICTIONS;
         if rests || !self.reboots.evicting.insert(uid.clone()) {
             return;
         }
         let calls = self.links.calls.clone();
-        let evicting = async move {
-            let outcome = match grace {
-                Some(grace) => evict::delete(&calls, &pod, grace).await,
-                None => evict::evict(&calls, &pod).await,
-            };
-            (outcome, format!("{}/{}", pod.namespace, pod.name))
-        };
+        let evicting = async move { (evict::evict(&calls, &pod).await, format!("{}/{}", pod.namespace, pod.name)) };
         ctx.spawn(evicting.into_actor(self).map(move |(outcome, pod), disruptor, _| {
             disruptor.reboots.evicting.remove(&uid);
             if !matches!(outcome, EvictionOutcome::Gone) {
@@ -144,7 +136,7 @@ impl Disruptor {
             |disruptor: &mut Self, what| disruptor.reboots.said.insert(order.disrupted.uid.clone(), what) == Some(what);
         let (node, node_claim) = (order.disrupted.node.clone(), order.disrupted.claim.clone());
         match &order.step {
-            RebootStep::Request { condition } if !said(self, "requested") => {
+            RebootStep::Request { condition, .. } if !said(self, "requested") => {
                 let message = format!("Drained and rebooted, for its condition {condition}");
                 self.record(&order.disrupted, "NodeRebooting", &message);
                 self.env.emit(LogEvent::NodeRebooting { node, node_claim, condition: (*condition).to_owned() });

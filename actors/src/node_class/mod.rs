@@ -20,6 +20,7 @@ use dovetail_api::v1::{EC2NodeClass, NodePool, condition, is_true};
 use dovetail_cloud::CloudNodeClasses;
 use dovetail_core::adoption::AdoptionChange;
 use dovetail_core::cluster_state::{WatchedKind, is_older};
+use dovetail_core::lifecycle::hash::{KeptHashes, OF_CLASS, OF_POOL};
 use dovetail_core::say_once::SayOnce;
 use kube::ResourceExt;
 
@@ -62,6 +63,8 @@ pub struct NodeClassActor {
     unread: BTreeMap<(WatchedKind, String), (String, String)>,
     /// Skew of the clock at the last check of all pools.
     skew: i8,
+    /// Hashes as they last stood on classes and pools.
+    hashes: KeptHashes,
 }
 
 impl NodeClassActor {
@@ -89,6 +92,7 @@ impl NodeClassActor {
             adoptions: BTreeMap::new(),
             unread: BTreeMap::new(),
             skew: 0,
+            hashes: KeptHashes::default(),
         }
     }
 }
@@ -198,6 +202,7 @@ impl NodeClassActor {
         self.resolved.remove(name);
         self.reported.gone(&format!("class/{name}"));
         self.brakes.forget(&format!("class/{name}"));
+        self.hashes.forget(&format!("class/{name}"));
     }
 
     /// Forgets a pool that is gone or cannot be read.
@@ -205,6 +210,7 @@ impl NodeClassActor {
         self.pools.remove(name);
         self.adoptions.remove(name);
         self.brakes.forget(&format!("pool/{name}"));
+        self.hashes.forget(&format!("pool/{name}"));
         for what in ["pool", "complaints"] {
             self.reported.gone(&format!("{what}/{name}"));
         }
@@ -237,7 +243,9 @@ impl NodeClassActor {
         if fresh || self.brakes.hold(&key, generation, now) || !self.busy.insert(key.clone()) {
             return;
         }
-        let resolving = resolve(self.cloud.clone(), self.calls.clone(), self.env.clone(), class.clone());
+        let mut seen = EC2NodeClass::clone(&class);
+        self.hashes.see(&key, OF_CLASS, &mut seen.metadata);
+        let resolving = resolve(self.cloud.clone(), self.calls.clone(), self.env.clone(), class.clone(), seen);
         let name = name.to_owned();
         ctx.spawn(resolving.into_actor(self).map(move |written, actor, ctx| {
             actor.busy.remove(&key);
@@ -280,7 +288,9 @@ impl NodeClassActor {
         }
         let its_class = pool.spec.template.spec.node_class_ref.name_for(self.env.settings.provider);
         let class = its_class.and_then(|name| self.classes.get(name));
-        let (mut wanted, change) = adopt::judged(&pool, class.map(AsRef::as_ref), &self.env.settings, self.env.wall());
+        let mut seen = NodePool::clone(&pool);
+        self.hashes.see(&format!("pool/{name}"), OF_POOL, &mut seen.metadata);
+        let (mut wanted, change) = adopt::judged(&seen, class.map(AsRef::as_ref), &self.env.settings, self.env.wall());
         let its_class = its_class.map(|name| (WatchedKind::NodeClass, name.to_owned()));
         if let Some((_, why)) = its_class.and_then(|key| self.unread.get(&key)) {
             wanted = pools::of_unreadable_class(wanted, why, self.env.wall());

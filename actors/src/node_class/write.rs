@@ -20,12 +20,13 @@ use crate::kube::node_classes::NodeClassApi;
 use crate::settings::Settings;
 use crate::telemetry::log_event::LogEvent;
 
-/// Resolves a class, as often as it takes, and writes what is found.
+/// Resolves a class, as often as it takes, and writes what is found. `seen` is the class with its hash as it last stood on it.
 pub(super) async fn resolve(
     cloud: Arc<dyn CloudNodeClasses>,
     calls: Calls,
     env: Env,
     class: Arc<EC2NodeClass>,
+    seen: EC2NodeClass,
 ) -> Result<EC2NodeClass, CallError> {
     let mut backoff = Backoff::cloud(env.rng(&class.name_any()));
     let found = loop {
@@ -48,7 +49,7 @@ pub(super) async fn resolve(
         }
         tokio::time::sleep(pause).await;
     };
-    write_class(&calls, &class, judged(&class, &found, &env.settings, env.wall())).await
+    write_class(&calls, &class, judged(&seen, &found, &env.settings, env.wall())).await
 }
 
 /// True if a call failed and nothing is known to be wrong with the class.

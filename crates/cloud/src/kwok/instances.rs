@@ -13,7 +13,7 @@ use kube::ResourceExt as _;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::json;
 
-use super::node::{Choice, FAKE, InstanceRecord, RECORD, instance_of, launched, name_of, node_of};
+use super::node::{Choice, FAKE, InstanceRecord, RECORD, instance_of, launched, name_of, next_boot_id, node_of};
 use super::{KwokCloud, Waiting};
 use crate::cloud::{FoundInstances, Instance};
 use crate::error::CloudError;
@@ -271,6 +271,20 @@ impl KwokCloud {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
             Err(why) => Err(failed("delete", why)),
+        }
+    }
+
+    /// Restarts an instance, as far as it can be seen: its Node gets another boot ID. Asked again for the same reboot it is the same.
+    pub(super) async fn restart(&self, id: &str) -> Result<(), CloudError> {
+        let missing = || CloudError::invalid("RebootNode", "InvalidInstanceID.NotFound", format!("there is no {id}"));
+        let name = kwok_node(id).ok_or_else(missing)?;
+        let there = self.nodes.get_opt(name).await.map_err(|why| failed("get", why))?.ok_or_else(missing)?;
+        InstanceRecord::from_node(&there).ok_or_else(missing)?;
+        let info = json!({"nodeInfo": {"bootID": next_boot_id(&there)}});
+        let patch = json!({"metadata": {"uid": there.metadata.uid}, "status": info});
+        match self.nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+            Ok(_) => Ok(()),
+            Err(why) => Err(failed("patch", why)),
         }
     }
 

@@ -248,8 +248,7 @@ impl CloudInstances for KwokCloud {
     }
 
     fn reboot<'a>(&'a self, found: &'a Instance) -> CloudFuture<'a, ()> {
-        let why = format!("kwok has no machine behind {} that restarts", found.id);
-        ready(Err(CloudError::invalid("RebootInstances", "UnsupportedOperation", why))).boxed()
+        self.restart(&found.id).boxed()
     }
 
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {

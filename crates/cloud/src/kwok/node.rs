@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use dovetail_api::names::annotations::REBOOT_PRE_BOOT_ID;
 use dovetail_api::names::provider::KWOK_SCHEME;
 use dovetail_api::names::{labels, tags, taints};
 use dovetail_core::lifecycle::claim::to_quantities;
 use dovetail_core::{InstanceType, NodeSelectorRequirement, Offering, Operator};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus, Taint};
+use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus, NodeSystemInfo, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
@@ -69,8 +70,9 @@ const OF_POOL: usize = 46;
 /// Name of a launch's Node: the same launch has the same names, however often it is repeated.
 pub fn name_of(request: &LaunchRequest, number: u32) -> String {
     let pool: String = request.node_pool.chars().take(OF_POOL).collect();
-    let pool = pool.trim_end_matches(['.', '-']);
-    format!("{pool}-{:016x}", fnv(&format!("{}/{number}", request.token)))
+    // A claim that somebody made by hand may have no pool.
+    let begin = Some(pool.trim_end_matches(['.', '-'])).filter(|pool| !pool.is_empty()).unwrap_or("kwok");
+    format!("{begin}-{:016x}", fnv(&format!("{}/{number}", request.token)))
 }
 
 /// The Node of a launch, as it is to be created. The registrar adds what only the claim knows.
@@ -123,9 +125,23 @@ pub fn node_of(
             capacity: Some(to_quantities(&instance_type.capacity)),
             allocatable: Some(to_quantities(&instance_type.allocatable())),
             phase: Some("Pending".to_owned()),
+            node_info: Some(NodeSystemInfo { boot_id: boot_id("", name), ..NodeSystemInfo::default() }),
             ..NodeStatus::default()
         }),
     }
+}
+
+/// The boot ID of a Node that follows on the one before: another, and always the same other.
+fn boot_id(before: &str, name: &str) -> String {
+    format!("kwok-{:016x}", fnv(&format!("{name}/{before}")))
+}
+
+/// The boot ID that a reboot gives a Node. The ID from before the reboot stands on the Node while it lasts.
+pub fn next_boot_id(node: &Node) -> String {
+    let noted = node.metadata.annotations.as_ref().and_then(|own| own.get(REBOOT_PRE_BOOT_ID));
+    let current = || node.status.as_ref()?.node_info.as_ref().map(|info| &info.boot_id);
+    let before = noted.or_else(current).map_or("", String::as_str);
+    boot_id(before, node.metadata.name.as_deref().unwrap_or_default())
 }
 
 fn only_value(one: &NodeSelectorRequirement) -> Option<(String, String)> {
@@ -191,6 +207,8 @@ mod tests {
         let long = LaunchRequest { node_pool: format!("{}.b{}", "a".repeat(45), "c".repeat(200)), ..request.clone() };
         let of_long = name_of(&long, 0);
         assert!(of_long.len() <= 63 && of_long.starts_with("aaa") && !of_long.contains(".-"), "{of_long}");
+        let alone = LaunchRequest { node_pool: String::new(), ..request.clone() };
+        assert!(name_of(&alone, 0).starts_with("kwok-"), "a claim without a pool");
         let tags = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
         let node = node_of(&request, &choice, &name, tags.clone(), Timestamp::UNIX_EPOCH);
         let own = node.metadata.labels.clone().unwrap();

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dovetail_api::names::{labels, tags};
+use dovetail_api::names::{annotations, labels, tags};
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::kwok::catalogue::generic_types;
 use dovetail_cloud::kwok::{KwokCloud, KwokSettings};
 use dovetail_cloud::prelude::*;
 use dovetail_cloud::{LaunchErrorKind, LaunchRequest};
 use dovetail_core::NodeSelectorRequirement;
-use dovetail_sandbox::apiserver::{ApiServer, CUSTOM_RESOURCE_DEFINITIONS, Gvr, NODES};
+use dovetail_sandbox::apiserver::{ApiServer, CUSTOM_RESOURCE_DEFINITIONS, DeleteOptions, Gvr, NODES};
 use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
 use dovetail_sandbox::log::Caller;
 use serde_json::{Value, json};
@@ -106,6 +106,30 @@ async fn an_instance_is_its_node_with_its_tags_until_it_ends() {
     assert_eq!(cloud.instance(&id).await.unwrap().unwrap().state, "terminated");
     assert!(nodes(&api)[0]["metadata"]["deletionTimestamp"].is_string() && cloud.instances().await.unwrap().is_empty());
     assert!(cloud.terminate_all(&[there]).await.unwrap().is_empty(), "one that is ending is no error");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reboot_gives_its_node_another_boot_id_once() {
+    let (api, cloud) = sandbox("0s", "uid-1");
+    let id = cloud.launch(request("dt-0a-1")).await.unwrap().id;
+    let boot_id = || nodes(&api)[0]["status"]["nodeInfo"]["bootID"].as_str().unwrap_or_default().to_owned();
+    let first = boot_id();
+    assert!(!first.is_empty(), "a Node without one proves no reboot");
+    let there = cloud.instance(&id).await.unwrap().unwrap();
+    let noted = json!({"metadata": {"annotations": {annotations::REBOOT_PRE_BOOT_ID: first.clone()}}});
+    let name = nodes(&api)[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    api.patch(&NODES, "", &name, &noted).unwrap();
+    cloud.reboot(&there).await.unwrap();
+    let second = boot_id();
+    cloud.reboot(&there).await.unwrap();
+    assert_eq!(boot_id(), second, "the same reboot, asked for twice");
+    let over = json!({"metadata": {"annotations": {annotations::REBOOT_PRE_BOOT_ID: null}}});
+    api.patch(&NODES, "", &name, &over).unwrap();
+    cloud.reboot(&there).await.unwrap();
+    let all = [first, second, boot_id()];
+    assert_eq!(std::collections::BTreeSet::from(all.clone()).len(), 3, "{all:?}");
+    api.delete(&NODES, "", &name, &DeleteOptions::default()).unwrap();
+    assert!(!cloud.reboot(&there).await.unwrap_err().is_retryable(), "it is gone");
 }
 
 #[tokio::test(start_paused = true)]

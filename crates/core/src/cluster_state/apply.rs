@@ -122,7 +122,7 @@ impl ClusterState {
 
     /// A Node is there or has changed, by the watch or by an answer to our own write. Answers true if it is kept.
     pub fn apply_node(&mut self, node: &Node) -> bool {
-        let entry = NodeEntry::from_kube(node);
+        let entry = NodeEntry::for_provider(node, self.now.provider);
         if self.is_buried(WatchedKind::Node, &node.metadata) {
             return false;
         }

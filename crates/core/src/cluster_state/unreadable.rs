@@ -164,7 +164,7 @@ impl ClusterState {
     /// A Node keeps its last readable state; one that was never read has no room, and counts as Ready: it is never removed for
     /// not being Ready.
     fn treat_node(&mut self, name: &str, object: &Unreadable) {
-        let read = NodeEntry::from_kube(&object.node());
+        let read = NodeEntry::for_provider(&object.node(), self.now.provider);
         let entry = match self.now.nodes.get(name).filter(|known| known.uid == read.uid) {
             Some(known) => NodeEntry {
                 deleting: read.deleting,

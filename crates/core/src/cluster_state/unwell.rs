@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
+use dovetail_api::names::provider::Provider;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use regex_lite::Regex;
@@ -79,7 +80,38 @@ const POLICIES: [RepairPolicy; 10] = [
     policy("NetworkingReady", 30),
 ];
 
+/// Condition of kwok's nodes that is unhealthy while it is True, and the one that a reboot mends. kwok knows neither: whoever tries
+/// repair writes them, by the names that Karpenter's own test provider has.
+const KWOK_UNHEALTHY: &str = "KWOKUnhealthy";
+const KWOK_REBOOT_REQUIRED: &str = "KWOKRebootRequired";
+/// Time for which kwok's own conditions are tolerated: nobody tries for long.
+const HALF_A_MINUTE: SignedDuration = SignedDuration::from_secs(30);
+
+const fn pretended(condition: &'static str, grace: i64, action: RepairAction) -> RepairPolicy {
+    RepairPolicy {
+        status: "True",
+        toleration: HALF_A_MINUTE,
+        grace: Some(SignedDuration::from_secs(grace)),
+        action,
+        ..policy(condition, 50)
+    }
+}
+
+/// Policies for kwok's nodes. A node that is not Ready has nothing on it that could be drained.
+const OF_KWOK: [RepairPolicy; 4] = [
+    RepairPolicy {
+        status: "Unknown",
+        toleration: TEN_MINUTES,
+        grace: Some(SignedDuration::ZERO),
+        ..policy("Ready", 80)
+    },
+    RepairPolicy { reasons: "", toleration: TEN_MINUTES, grace: Some(SignedDuration::ZERO), ..policy("Ready", 70) },
+    pretended(KWOK_UNHEALTHY, 45, RepairAction::Replace),
+    pretended(KWOK_REBOOT_REQUIRED, 60, RepairAction::Reboot),
+];
+
 static EC2: LazyLock<PolicySet> = LazyLock::new(|| PolicySet::new(&POLICIES).unwrap_or_default());
+static KWOK: LazyLock<PolicySet> = LazyLock::new(|| PolicySet::new(&OF_KWOK).unwrap_or_default());
 
 /// A condition of a Node with a policy that applies to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,10 +208,13 @@ impl PolicySet {
     }
 }
 
-/// The conditions for which a Node is to be repaired.
+/// The conditions for which a provider's Node is to be repaired.
 #[must_use]
-pub fn unwell(node: &Node) -> Vec<UnhealthyCondition> {
-    EC2.unhealthy(node)
+pub fn unwell(node: &Node, provider: Provider) -> Vec<UnhealthyCondition> {
+    match provider {
+        Provider::Ec2 => EC2.unhealthy(node),
+        Provider::Kwok => KWOK.unhealthy(node),
+    }
 }
 
 #[cfg(test)]
@@ -196,6 +231,10 @@ mod tests {
         .unwrap()
     }
 
+    fn of_ec2(conditions: &Value) -> Vec<UnhealthyCondition> {
+        unwell(&node(conditions), Provider::Ec2)
+    }
+
     fn minutes(minutes: i64) -> SignedDuration {
         SignedDuration::from_mins(minutes)
     }
@@ -208,8 +247,32 @@ mod tests {
     }
 
     #[test]
-    fn policies_of_ec2_are_valid() {
-        assert!(PolicySet::new(&POLICIES).is_ok());
+    fn policies_of_every_provider_are_valid() {
+        for policies in [&POLICIES[..], &OF_KWOK[..]] {
+            assert_eq!(PolicySet::new(policies).err(), None);
+        }
+    }
+
+    #[test]
+    fn conditions_of_kwok_are_its_own() {
+        let one = |condition: &str, status: &str| json!([{"type": condition, "status": status, "reason": "Tried"}]);
+        let of = |provider, condition, status| unwell(&node(&one(condition, status)), provider);
+        for (condition, action, grace) in
+            [("KWOKUnhealthy", RepairAction::Replace, 45), ("KWOKRebootRequired", RepairAction::Reboot, 60)]
+        {
+            let found = of(Provider::Kwok, condition, "True");
+            let facts: Vec<_> = found.iter().map(|one| (one.action, one.grace)).collect();
+            assert_eq!(facts, [(action, Some(SignedDuration::from_secs(grace)))], "{condition}");
+            assert_eq!(found[0].until, found[0].since + SignedDuration::from_secs(30));
+            assert_eq!(
+                (of(Provider::Kwok, condition, "False"), of(Provider::Ec2, condition, "True")),
+                (vec![], vec![])
+            );
+        }
+        assert_eq!(of(Provider::Kwok, "StorageReady", "False"), []);
+        for status in ["False", "Unknown"] {
+            assert_eq!(of(Provider::Kwok, "Ready", status)[0].grace, Some(SignedDuration::ZERO), "{status}");
+        }
     }
 
     #[test]
@@ -263,7 +326,7 @@ mod tests {
             (json!("2026-03-10T12:10:00Z"), "2026-03-10T12:10:00Z"),
         ] {
             let one = json!([{"type": "StorageReady", "status": "False", "lastTransitionTime": changed}]);
-            let found = unwell(&node(&one));
+            let found = of_ec2(&one);
             assert_eq!(found[0].since, since.parse().unwrap());
             assert_eq!(found[0].until, found[0].since + minutes(30));
         }
@@ -272,7 +335,7 @@ mod tests {
     #[test]
     fn reason_of_an_accelerator_decides_its_remedy() {
         let remedy = |reason: &str| {
-            unwell(&node(&json!([{"type": "AcceleratedHardwareReady", "status": "False", "reason": reason}])))[0].action
+            of_ec2(&json!([{"type": "AcceleratedHardwareReady", "status": "False", "reason": reason}]))[0].action
         };
         for reason in ["NvidiaXID46Error", "NvidiaXID119Error", "NvidiaXID143Error"] {
             assert_eq!(remedy(reason), RepairAction::Reboot, "{reason}");
@@ -285,7 +348,7 @@ mod tests {
     #[test]
     fn reason_of_an_accelerator_decides_its_rank() {
         let rank = |reason: &str| {
-            unwell(&node(&json!([{"type": "AcceleratedHardwareReady", "status": "False", "reason": reason}])))[0].rank
+            of_ec2(&json!([{"type": "AcceleratedHardwareReady", "status": "False", "reason": reason}]))[0].rank
         };
         assert!(rank("NvidiaDoubleBitError") > rank("DCGMError"));
         assert_eq!(rank("NvidiaXID79Error"), rank("NeuronHBMUncorrectableError"));

@@ -5,6 +5,7 @@
 //! [`record`] what is remembered there.
 
 mod go;
+mod kept;
 mod record;
 mod structs;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use dovetail_api::v1::{EC2NodeClass, EC2NodeClassSpec, Kubelet, NodePool};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
+pub use kept::KeptHashes;
 pub use written::{Agreement, Computed, Generations, HashKeys, OF_CLASS, OF_POOL, Standing};
 
 /// True for a version of the hashes that Dovetail had of its own, up to 0.1.0. They are stamped anew, and nothing drifts by it.

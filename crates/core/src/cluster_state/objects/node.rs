@@ -49,9 +49,15 @@ pub struct NodeEntry {
 }
 
 impl NodeEntry {
-    /// Reads a Node of the API.
+    /// Reads a Node of the API, of EC2's.
     #[must_use]
     pub fn from_kube(node: &Node) -> Self {
+        Self::for_provider(node, Provider::Ec2)
+    }
+
+    /// Reads a Node of the API, of a provider's.
+    #[must_use]
+    pub fn for_provider(node: &Node, provider: Provider) -> Self {
         let spec = node.spec.clone().unwrap_or_default();
         let status = node.status.clone().unwrap_or_default();
         let mut own_taints = spec.taints.unwrap_or_default();
@@ -80,7 +86,7 @@ impl NodeEntry {
             ready: is_ready(node),
             boot_id: status.node_info.map(|info| info.boot_id).unwrap_or_default(),
             reboot: RebootNote::from_node(node),
-            unwell: unwell(node),
+            unwell: unwell(node, provider),
             deleting: node.metadata.deletion_timestamp.is_some(),
             resource_version: node.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
         }

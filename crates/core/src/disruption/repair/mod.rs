@@ -219,7 +219,9 @@ impl<'a> Look<'a> {
         let gate = self.memory.drift.gates.reboot_for_repair && one.diagnosis.action == RepairAction::Reboot;
         if gate && reboot::may_help(self, machine) {
             self.memory.repairs.note_begun(pool, &disrupted, self.now);
-            reboot::request(self, disrupted, one.diagnosis.condition);
+            let claims = self.claims_grace(machine);
+            let grace = one.diagnosis.grace.into_iter().chain(claims).min();
+            reboot::request(self, machine, one.diagnosis.condition, grace);
             return true;
         }
         if let Some(view) = self.pools.get(pool).filter(|view| holds_replicas(self, view)).cloned() {

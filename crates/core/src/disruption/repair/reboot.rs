@@ -3,9 +3,12 @@
 //! ```text
 //! Rebooting=True ──► taint, boot ID noted ──► drained ──► issued ──► EC2 asked ──► another boot ID, Ready ──► False, Succeeded
 //! RebootRequested                                │              RebootIssued         │ not within 20 minutes, or EC2 refuses
-//!                                                ├──► healthy again: called off      └──► False, Failed: replaced
-//!                                                └──► not within 10 minutes: called off, False, Failed: replaced
+//!                                                ├──► vetoed: called off             └──► False, Failed: replaced
+//!                                                └──► no bound, and not within 10 minutes: called off, False, Failed: replaced
 //! ```
+//!
+//! A reboot that has begun is carried out though the condition goes: a fault may show under load alone, and the pods that are that
+//! load have left. At the bound of the drain those that are left stay, and start anew with the node.
 //!
 //! The claim's condition and the Node's annotations are all that is known of it, so that a later leader goes on. Each look
 //! decides the next step of each reboot; a step that has not come to pass is decided again. While it lasts the node counts as
@@ -51,12 +54,16 @@ pub struct RebootOrder {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum RebootStep {
-    /// The claim gets the condition.
+    /// The claim gets the condition, then the Node the taint, and notes.
     Request {
         /// `type` of the Node's condition that is to be mended.
         condition: &'static str,
+        /// The Node's boot ID by now.
+        boot_id: String,
+        /// Bound of the drain.
+        grace: Option<SignedDuration>,
     },
-    /// The Node gets the taint, and notes.
+    /// The Node's part of the request, if that was not written with the claim's.
     Prepare {
         /// Its boot ID by now.
         boot_id: String,
@@ -67,8 +74,6 @@ pub enum RebootStep {
     Drain {
         /// Pods to evict.
         evict: Vec<Arc<PodEntry>>,
-        /// Pods to delete whatever protects them, with this many seconds to end.
-        delete: Vec<(Arc<PodEntry>, u32)>,
     },
     /// The Node notes the time of the call.
     Note,
@@ -85,7 +90,8 @@ impl RebootStep {
     #[must_use]
     pub fn is_about_node(&self) -> bool {
         use RebootEnd::{CalledOff, Succeeded, Undrained};
-        matches!(self, Self::Prepare { .. } | Self::Note | Self::Tidy | Self::End(Succeeded | CalledOff | Undrained))
+        let ends = matches!(self, Self::Tidy | Self::End(Succeeded | CalledOff | Undrained));
+        ends || matches!(self, Self::Request { .. } | Self::Prepare { .. } | Self::Note)
     }
 
     /// True if the claim is written.
@@ -105,7 +111,7 @@ pub enum RebootEnd {
     Refused,
     /// Its pods have not left in time: there was no call.
     Undrained,
-    /// It has become healthy by itself before the call.
+    /// Somebody forbids it before the call, or it has become healthy by itself while EC2 could not be asked.
     CalledOff,
 }
 
@@ -181,10 +187,16 @@ pub(super) fn may_help(look: &Look<'_>, machine: &NodeAndClaim<'_>) -> bool {
         && !pods.any(|pod| look.snapshot.moves_by_rollout(pod))
 }
 
-/// Begins a reboot.
-pub(super) fn request(look: &mut Look<'_>, disrupted: DisruptedClaim, condition: &'static str) {
+/// Begins a reboot, with a bound of its drain.
+pub(super) fn request(
+    look: &mut Look<'_>,
+    machine: &NodeAndClaim<'_>,
+    condition: &'static str,
+    grace: Option<SignedDuration>,
+) {
+    let disrupted = disrupted(machine);
     look.memory.ask(&disrupted, look.now);
-    push(look, disrupted, RebootStep::Request { condition });
+    push(look, disrupted, RebootStep::Request { condition, boot_id: machine.node.boot_id.clone(), grace });
 }
 
 fn push(look: &mut Look<'_>, disrupted: DisruptedClaim, step: RebootStep) {
@@ -241,7 +253,8 @@ fn go_on<'a>(look: &mut Look<'a>, machine: &NodeAndClaim<'a>, state: RebootState
         node: machine.node,
         state,
         drain: drain_of(machine, state, look.snapshot, look.now),
-        well: find_veto(machine).is_some() || is_well(machine, look.now),
+        well: is_well(machine, look.now),
+        vetoed: find_veto(machine).is_some(),
         refused: look.memory.refused_reboots.has(&machine.claim.uid),
         now: look.now,
     };
@@ -250,7 +263,7 @@ fn go_on<'a>(look: &mut Look<'a>, machine: &NodeAndClaim<'a>, state: RebootState
         Err(until) => return look.look_again(Some(until)),
     };
     match &step {
-        RebootStep::Drain { delete, .. } if delete.is_empty() => {
+        RebootStep::Drain { .. } => {
             if let Some((why, until)) = blocked::by_pods(machine, look.snapshot, look.now) {
                 look.block(machine, why, until);
             }
@@ -277,8 +290,7 @@ fn drain_of(machine: &NodeAndClaim<'_>, state: RebootState, snapshot: &Snapshot,
     let since = state.since();
     let taints = [taints::rebooting(), taints::disrupted(), taints::disruption()];
     let late = Latecomers::tolerating(&taints, &pods, since, snapshot, now);
-    let grace = machine.node.reboot.as_ref().and_then(|note| note.grace);
-    drain(pods, &late, grace.map(|grace| later(since, grace)), now)
+    drain(pods, &late, None, now)
 }
 
 /// Everything that the next step of a reboot is decided by.
@@ -286,8 +298,10 @@ struct Course<'a> {
     node: &'a NodeEntry,
     state: RebootState,
     drain: Drain,
-    /// True if it needs no repair, or must not be repaired.
+    /// True if it needs no repair.
     well: bool,
+    /// True if it must not be repaired.
+    vetoed: bool,
     /// True if EC2 refuses it for good.
     refused: bool,
     now: Timestamp,
@@ -301,7 +315,7 @@ impl Course<'_> {
             // The Node's part is over, or has not begun.
             return Ok(match is_issued {
                 true => RebootStep::End(RebootEnd::Succeeded),
-                false if self.well => RebootStep::End(RebootEnd::CalledOff),
+                false if self.vetoed => RebootStep::End(RebootEnd::CalledOff),
                 false if self.refused => RebootStep::End(RebootEnd::Refused),
                 false => RebootStep::Prepare { boot_id: self.node.boot_id.clone(), grace: None },
             });
@@ -314,39 +328,41 @@ impl Course<'_> {
             Some(at) if written::is_to_come(at, self.now) => Ok(RebootStep::Note),
             None if is_issued => Ok(RebootStep::Note),
             Some(at) => self.after_note(at.min(self.now), is_issued, has_rebooted(self.node, note)),
-            None => Ok(self.before_note()),
+            None => Ok(self.before_note(note.grace)),
         }
     }
 
-    fn before_note(&self) -> RebootStep {
-        let drained_by = later(self.state.since(), LONGEST_PLACE_WAIT);
-        if self.well {
+    fn before_note(&self, grace: Option<SignedDuration>) -> RebootStep {
+        let since = self.state.since();
+        let drained_by = later(since, LONGEST_PLACE_WAIT);
+        if self.vetoed {
             return RebootStep::End(RebootEnd::CalledOff);
         }
         if self.refused {
             return RebootStep::End(RebootEnd::Refused);
         }
-        if self.drain.waiting.is_empty() {
+        // Pods that are left at the bound stay, and start anew with the node.
+        if self.drain.waiting.is_empty() || grace.is_some_and(|grace| self.now >= later(since, grace)) {
             return RebootStep::Note;
         }
         // Those that are ending have a bound of their own.
         if self.now >= drained_by && self.drain.waiting.iter().any(|pod| !pod.deleting) {
             return RebootStep::End(RebootEnd::Undrained);
         }
-        RebootStep::Drain { evict: self.drain.evict.clone(), delete: self.drain.delete.clone() }
+        RebootStep::Drain { evict: self.drain.evict.clone() }
     }
 
     /// From the time at which the call is noted. EC2 is asked as long as the boot ID is the old one.
     fn after_note(&self, at: Timestamp, is_issued: bool, has_rebooted: bool) -> Result<RebootStep, Timestamp> {
         let back_by = later(at, BACK_WITHIN);
         if self.now >= back_by {
-            let none_needed = self.node.ready && self.well;
+            let none_needed = self.node.ready && (self.well || self.vetoed);
             return Ok(RebootStep::End(if none_needed { RebootEnd::CalledOff } else { RebootEnd::Failed }));
         }
         if is_issued || has_rebooted {
             return Err(back_by);
         }
-        if self.well {
+        if self.vetoed {
             // An answer of EC2 may have been lost.
             let down_by = later(at, GONE_DOWN_WITHIN);
             return if self.now >= down_by { Ok(RebootStep::End(RebootEnd::CalledOff)) } else { Err(down_by) };
@@ -378,18 +394,16 @@ mod tests {
         Arc::new(PodEntry::as_it_is(&serde_json::from_value(pod).unwrap()))
     }
 
-    /// The step of a node that is `well`, and whose reboot is `refused`.
+    /// The step of a node whose reboot is `vetoed`, and `refused`.
     fn step_of(
         node: &NodeEntry,
         state: RebootState,
         pods: &[Arc<PodEntry>],
-        (well, refused): (bool, bool),
+        (vetoed, refused): (bool, bool),
         now: Timestamp,
     ) -> Result<RebootStep, Timestamp> {
-        let grace = node.reboot.as_ref().and_then(|note| note.grace);
-        let deadline = grace.map(|grace| later(state.since(), grace));
-        let drain = drain(pods.to_vec(), &Latecomers::default(), deadline, now);
-        Course { node, state, drain, well, refused, now }.next_step()
+        let drain = drain(pods.to_vec(), &Latecomers::default(), None, now);
+        Course { node, state, drain, well: vetoed, vetoed, refused, now }.next_step()
     }
 
     #[test]
@@ -441,11 +455,11 @@ mod tests {
         let bounded = json!({REBOOT_PRE_BOOT_ID: "b-1", REBOOT_GRACE: "120s"});
         let called = json!({REBOOT_PRE_BOOT_ID: "b-1", REBOOT_ISSUED: minute(5).to_string()});
         let prepare = RebootStep::Prepare { boot_id: "b-1".into(), grace: None };
-        let drain = || Ok(RebootStep::Drain { evict: vec![pod()], delete: vec![] });
+        let drain = || Ok(RebootStep::Drain { evict: vec![pod()] });
         let end = |end| Ok(RebootStep::End(end));
         let sick = |state, boot, annotations: &Value, ready, pods: &[_], now| {
             let node = machine(boot, annotations.clone(), ready);
-            [false, true].map(|well| step_of(&node, state, pods, (well, false), minute(now)))
+            [false, true].map(|vetoed| step_of(&node, state, pods, (vetoed, false), minute(now)))
         };
         let none = json!({});
         let off = end(RebootEnd::CalledOff);
@@ -453,8 +467,11 @@ mod tests {
         assert_eq!(sick(requested, "b-1", &noted, true, &[pod()], 9), [drain(), off.clone()]);
         assert_eq!(sick(requested, "b-1", &noted, true, &[pod()], 10), [end(RebootEnd::Undrained), off.clone()]);
         assert_eq!(sick(requested, "b-1", &bounded, true, &[pod()], 1)[0], drain());
-        let forced = Ok(RebootStep::Drain { evict: vec![], delete: vec![(pod(), 1)] });
-        assert_eq!(sick(requested, "b-1", &bounded, true, &[pod()], 2)[0], forced);
+        assert_eq!(
+            sick(requested, "b-1", &bounded, true, &[pod()], 2)[0],
+            Ok(RebootStep::Note),
+            "it stays on the node"
+        );
         assert_eq!(sick(requested, "b-1", &noted, true, &[], 9), [Ok(RebootStep::Note), off.clone()]);
         let call = Ok(RebootStep::Call);
         assert_eq!(

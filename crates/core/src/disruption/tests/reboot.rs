@@ -73,6 +73,14 @@ impl Racks {
         });
     }
 
+    /// Its claim bounds how long pods may keep the node.
+    fn bound(&mut self, name: &str, grace: &str) {
+        let mut claim = serde_json::to_value(self.world.claim(name)).unwrap();
+        claim["metadata"]["resourceVersion"] = json!(self.world.next().to_string());
+        claim["spec"]["terminationGracePeriod"] = json!(grace);
+        self.world.state.apply_claim(Arc::new(serde_json::from_value(claim).unwrap()));
+    }
+
     /// The claim says that.
     fn says(&mut self, name: &str, status: &str, reason: &str, seconds: f64) {
         let mut claim = serde_json::to_value(self.world.claim(name)).unwrap();
@@ -100,8 +108,8 @@ impl Racks {
 
     /// Looks until the reboot of `n1` has been noted, and EC2 is asked.
     fn until_called(&mut self) {
-        let steps: Vec<_> = (0..4).map(|look| steps(&self.act(DUE + f64::from(look)))).collect();
-        assert!(matches!(&steps[3][..], [("n1", RebootStep::Call)]), "{steps:?}");
+        let steps: Vec<_> = (0..3).map(|look| steps(&self.act(DUE + f64::from(look)))).collect();
+        assert!(matches!(&steps[2][..], [("n1", RebootStep::Call)]), "{steps:?}");
     }
 }
 
@@ -177,7 +185,6 @@ fn a_node_is_rebooted_once_a_day_and_not_after_a_failure() {
 fn the_drain_before_a_reboot_is_the_terminators() {
     let mut racks = Racks::new(json!([{"nodes": "1"}]), &["n1"]);
     racks.act(DUE);
-    racks.act(DUE + 1.0);
     let created = |pod: &mut Value, seconds: f64| pod["metadata"]["creationTimestamp"] = json!(at(seconds));
     racks.world.pod("plain", "n1", |pod| created(pod, 0.0));
     racks.world.pod("stays", "n1", |pod| {
@@ -193,9 +200,7 @@ fn the_drain_before_a_reboot_is_the_terminators() {
         exists(pod);
     });
     let evicts = |decision: &DisruptionDecision| match &steps(decision)[..] {
-        [(_, RebootStep::Drain { evict, delete })] if delete.is_empty() => {
-            evict.iter().map(|pod| pod.pod.name.clone()).collect::<Vec<_>>()
-        }
+        [(_, RebootStep::Drain { evict })] => evict.iter().map(|pod| pod.pod.name.clone()).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
     let decision = racks.act(DUE + 3.0);
@@ -213,7 +218,6 @@ fn the_drain_before_a_reboot_is_the_terminators() {
 fn a_drain_that_does_not_end_is_called_off_for_a_replacement() {
     let mut racks = Racks::new(json!([{"nodes": "1"}]), &["n1"]);
     racks.act(DUE);
-    racks.act(DUE + 1.0);
     racks.world.pod("stays", "n1", |pod| {
         pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = json!("true");
     });
@@ -226,6 +230,31 @@ fn a_drain_that_does_not_end_is_called_off_for_a_replacement() {
 }
 
 #[test]
+fn a_reboot_that_has_begun_is_carried_out_though_the_fault_goes() {
+    let mut racks = Racks::new(json!([{"nodes": "1"}]), &["n1"]);
+    racks.world.pod("stays", "n1", |pod| {
+        pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = json!("true");
+    });
+    racks.bound("n1", "90s");
+    racks.act(DUE);
+    racks.ails("n1", None);
+    assert!(matches!(steps(&racks.act(DUE + 89.0))[..], [(_, RebootStep::Drain { .. })]));
+    assert_eq!(steps(&racks.act(DUE + 90.0)), [("n1", RebootStep::Note)], "the pod stays on it");
+    assert_eq!(steps(&racks.act(DUE + 91.0)), [("n1", RebootStep::Call)]);
+    racks.is_up("n1", Some("b-2"));
+    assert_eq!(steps(&racks.act(DUE + 95.0)), end(RebootEnd::Succeeded));
+}
+
+#[test]
+fn a_veto_calls_a_reboot_off_until_ec2_is_asked() {
+    let mut racks = Racks::new(json!([{"nodes": "1"}]), &["n1"]);
+    racks.act(DUE);
+    racks.change("n1", |node| node["metadata"]["annotations"]["karpenter.sh/do-not-repair"] = json!("true"));
+    assert_eq!(steps(&racks.act(DUE + 1.0)), end(RebootEnd::CalledOff));
+    assert!(racks.nodes["n1"].spec.as_ref().unwrap().taints.iter().flatten().next().is_none());
+}
+
+#[test]
 fn what_ec2_refuses_for_good_is_replaced() {
     let mut racks = Racks::new(json!([{"nodes": "1"}]), &["n1", "n2"]);
     racks.until_called();
@@ -235,7 +264,6 @@ fn what_ec2_refuses_for_good_is_replaced() {
     let mut racks = Racks::new(json!([{"nodes": "2"}]), &["n1"]);
     let order = racks.act(DUE).drift.reboots.remove(0);
     racks.act(DUE + 1.0);
-    racks.act(DUE + 2.0);
     racks.world.memory.refuse_reboot(&order.disrupted, true);
     assert_eq!(steps(&racks.act(DUE + 3.0)), end(RebootEnd::Refused));
     assert_eq!(gone(&racks.act(DUE + 4.0)), ["n1"]);

@@ -56,6 +56,11 @@ impl Record {
         record
     }
 
+    /// True if an object has the annotation, and it makes sense.
+    pub fn is_on(own: &BTreeMap<String, String>) -> bool {
+        !Self::read_from(own).entries.is_empty()
+    }
+
     /// The annotation's text.
     pub fn written(&self) -> String {
         let of = (!self.of.is_empty()).then(|| format!("of:{}", self.of));

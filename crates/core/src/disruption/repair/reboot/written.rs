@@ -29,7 +29,7 @@ pub fn on_claim(order: &RebootOrder, claim: &NodeClaim, now: Timestamp) -> NodeC
             set_condition(conditions, NewCondition::new(REBOOTING, status).because(reason, message), generation, now);
         };
         match &order.step {
-            RebootStep::Request { condition } if !is_running => {
+            RebootStep::Request { condition, .. } if !is_running => {
                 set(
                     TRUE,
                     conditions::REBOOT_REQUESTED,
@@ -61,7 +61,7 @@ pub fn on_node(order: &RebootOrder, node: &Node, now: Timestamp) -> Option<Node>
     let annotations = wanted.metadata.annotations.get_or_insert_default();
     let own_taints = wanted.spec.get_or_insert_default().taints.get_or_insert_default();
     match &order.step {
-        RebootStep::Prepare { boot_id, grace } => {
+        RebootStep::Request { boot_id, grace, .. } | RebootStep::Prepare { boot_id, grace } => {
             annotations.insert(REBOOT_PRE_BOOT_ID.into(), boot_id.clone());
             if let Some(grace) = grace {
                 annotations.insert(REBOOT_GRACE.into(), format!("{}s", grace.as_secs()));
@@ -127,6 +127,8 @@ mod tests {
         let grace = Some(SignedDuration::from_mins(2));
         let prepared =
             on_node(&order(RebootStep::Prepare { boot_id: "b-1".into(), grace }), &node("uid-n"), now).unwrap();
+        let request = RebootStep::Request { condition: "Ready", boot_id: "b-1".into(), grace };
+        assert_eq!(on_node(&order(request), &node("uid-n"), now).as_ref(), Some(&prepared), "with the claim's part");
         assert!(prepared.metadata.labels.as_ref().unwrap().is_empty());
         let note = crate::cluster_state::RebootNote::from_node(&prepared).unwrap();
         assert_eq!((note.pre_boot_id.as_str(), note.grace, note.issued), ("b-1", grace, None));
@@ -186,7 +188,7 @@ mod tests {
         assert_eq!(after("True", "RebootIssued", failed()), is("False", "RebootFailed"));
         let succeeded = RebootStep::End(RebootEnd::Succeeded);
         assert_eq!(after("False", "RebootFailed", succeeded), is("False", "RebootSucceeded"), "it is back late");
-        let again = RebootStep::Request { condition: "Ready" };
+        let again = RebootStep::Request { condition: "Ready", boot_id: "b-1".into(), grace: None };
         assert_eq!(after("True", "RebootIssued", again), is("True", "RebootIssued"));
     }
 }
