@@ -52,7 +52,7 @@
 //! | `leader` | `Elected`, `Deposed` | `control_plane` |
 //! | `control_plane` | `Attach`, `Detach`, `Forget` | `cluster_watcher` |
 //! | `control_plane` | `AttachPods`, `Detach` | `pod_watcher` |
-//! | `control_plane` | `CatalogueAttach`, `Detach`, `ShiftsAttach` | `catalogue` |
+//! | `control_plane` | `CatalogueAttach`, `Detach` | `catalogue` |
 //! | `replica` | `WatchLeader` | `control_plane` |
 //! | `replica` | `ReleaseLease` | `leader`, `control_plane` |
 //! | `replica` | `ObserveReplica` | `control_plane` |
@@ -83,7 +83,7 @@ use crate::interruption::{Interruption, InterruptionLinks};
 use crate::janitor::{Janitor, JanitorLinks};
 use crate::kube::calls::Calls;
 use crate::launcher::{Launcher, LauncherLinks};
-use crate::messages::{Attach, AttachPods, CatalogueAttach, Detach, Forget, ShiftsAttach};
+use crate::messages::{Attach, AttachPods, CatalogueAttach, Detach, Forget};
 use crate::node_class::NodeClassActor;
 use crate::overlays::Overlays;
 use crate::owner::{Owner, OwnerLinks};
@@ -175,19 +175,14 @@ pub fn start_warm(env: &Env, means: &ActorParts) -> Warm {
     let watched = env.outage.for_watches(means.kube.clone());
     let recorder = begin(|_| Recorder::new(env, means.kube.clone()));
     let cluster_watcher = begin(|_| ClusterWatcher::new(env, watched.clone()).with_recorder(recorder.clone().into()));
-    let catalogue = begin(|_| Catalogue::new(env, MeteredCloud::shared(&means.cloud, env, "catalogue")));
-    if env.settings.zonal_shift {
-        catalogue.do_send(ShiftsAttach(cluster_watcher.clone().recipient()));
-    }
+    let offers = MeteredCloud::shared(&means.cloud, env, "catalogue");
+    let identities = means.identities.clone();
     Warm {
         pod_watcher: begin(|_| PodWatcher::new(env, watched, cluster_watcher.clone().into())),
-        catalogue,
+        catalogue: begin(|_| Catalogue::new(env, offers).with_listener(cluster_watcher.clone().recipient())),
         recorder,
         cluster_watcher,
-        webhook: means
-            .identities
-            .clone()
-            .map(|identities| begin(|_| Webhook::new(env, means.kube.clone(), identities, means.office.clone()))),
+        webhook: identities.map(|own| begin(|_| Webhook::new(env, means.kube.clone(), own, means.office.clone()))),
     }
 }
 

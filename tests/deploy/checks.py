@@ -208,7 +208,7 @@ class Request:
         return [("eks:DescribeCluster", arn("eks", f"cluster/{self.fields['name']}"), {})]
 
     def of_arc_zonal_shift_GetManagedResource(self, _):
-        return [("arc-zonal-shift:GetManagedResource", self.fields["resource"], {})]
+        return [("arc-zonal-shift:GetManagedResource", "*", {})]
 
     def of_savingsplans_DescribeSavingsPlans(self, _):
         return [("savingsplans:DescribeSavingsPlans", arn("savingsplans", "savingsplan/*", ""), {})]

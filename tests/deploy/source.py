@@ -11,13 +11,15 @@ SUPPORT = {"aws-config", "aws-credential-types", "aws-smithy-async", "aws-smithy
 #: The SDK's runtime, by which crates/cloud calls services without a crate of theirs (crates/cloud/src/ec2/services).
 RUNTIME = {"aws-runtime", "aws-smithy-http", "aws-smithy-runtime", "aws-smithy-xml", "aws-types"}
 #: The name by which such a service's requests are signed.
-OWN_SERVICE = re.compile(r'\bsigning_name: "(\w+)"')
+OWN_SERVICE = re.compile(r'\bsigning_name: "([\w-]+)"')
+#: Clients whose services' names are none in Rust.
+SIGNED = {"zonal_shift": "arc-zonal-shift"}
 #: Beside the clients is what paces their calls, which is no service.
 CLIENT = re.compile(r"\bclients\s*\.\s*(?!limiter\b)(\w+)")
 CALL = re.compile(r"\bclients\s*\.\s*(?!limiter\b)(\w+)\s*\.\s*(\w+)\s*\(")
 SENT = re.compile(r"\.send_with\(\s*&self\s*\.\s*clients\s*\.\s*(\w+)\s*\)")
 BUILT = re.compile(r"\b(\w+)InputBuilder::default\(\)")
-NAMED = re.compile(r'(?:classify\(\s*|const (?:CALL|ADD_ROLE): &str = )"(\w+)"')
+NAMED = re.compile(r'(?:classify\(\s*|let call = |const (?:CALL|ADD_ROLE): &str = )"(\w+)"')
 
 
 def pascal(name):
@@ -36,7 +38,7 @@ def called():
         calls, sent = CALL.findall(text), SENT.findall(text)
         if len(CLIENT.findall(text)) != len(calls) + len(sent):
             raise AssertionError(f"{path}: a client is used in a way that source.py does not read")
-        found |= {f"{service.removesuffix('_once')}.{pascal(operation)}" for service, operation in calls}
+        found |= {f"{SIGNED.get(service, service.removesuffix('_once'))}.{pascal(operation)}" for service, operation in calls}
         # A call that was put together beforehand.
         found |= {f"{service.removesuffix('_once')}.{operation}" for service in sent for operation in builders}
     return found

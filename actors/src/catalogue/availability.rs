@@ -10,11 +10,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::Catalogue;
+use super::{Catalogue, TYPES_NAMED};
 use crate::kube::calls::{CallError, Calls};
-use crate::messages::{FullSubnets, LaunchedOffering};
+use crate::messages::{FullSubnets, LaunchedOffering, Refused};
 use crate::reading::LenientApi;
-use crate::telemetry::log_event::LogEvent;
+use crate::telemetry::log_event::{LogEvent, Names};
 
 /// The ConfigMap, beside the Lease, in which what EC2 lately refused is kept for the next leader.
 pub const UNAVAILABLE_OFFERINGS: &str = "dovetail-unavailable-offerings";
@@ -55,6 +55,32 @@ impl Handler<Keep> for Catalogue {
     fn handle(&mut self, Keep(calls): Keep, ctx: &mut Self::Context) {
         self.keeping = Keeping { calls: Some(calls), unread: true, busy: self.keeping.busy, ..Keeping::default() };
         self.keep_availability(ctx);
+    }
+}
+
+impl Handler<Refused> for Catalogue {
+    type Result = ();
+
+    fn handle(&mut self, refused: Refused, _: &mut Self::Context) {
+        let now = self.env.now();
+        let known = self.unavailable.as_of(now);
+        let mut news: BTreeMap<(String, String, String, &str), BTreeSet<String>> = BTreeMap::new();
+        for refusal in refused.refusals.iter().filter(|refusal| refusal.is_capacity()) {
+            self.unavailable.note(now, refusal);
+            let dovetail_cloud::launch::OfferingRefusal { instance_type, zone, capacity_type, code, .. } = refusal;
+            if !known.refused(instance_type, zone, capacity_type) {
+                // A quota is the whole region's.
+                let zone = if refusal.is_account_wide() { String::new() } else { zone.clone() };
+                let market = (zone, capacity_type.clone(), code.clone(), refusal.cause().unwrap_or_default());
+                news.entry(market).or_default().extend(Some(instance_type.clone()).filter(|name| !name.is_empty()));
+            }
+        }
+        self.unavailable.forget_expired(now);
+        for ((zone, capacity_type, code, cause), all) in news {
+            let (types, instance_types, cause) = (all.len(), Names::first(TYPES_NAMED, all), cause.to_owned());
+            let log_event = LogEvent::OfferingRefused { zone, capacity_type, code, cause, types, instance_types };
+            self.env.emit_in(log_event, refused.trace);
+        }
     }
 }
 

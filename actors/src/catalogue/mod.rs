@@ -34,11 +34,11 @@ pub use crate::catalogue::read::stand_in;
 use crate::catalogue::reserved::Reserved;
 pub use crate::catalogue::resolved::types_of_class;
 use crate::catalogue::resolved::{Resolved, resolve_class};
-use crate::catalogue::zonal_shift::ZoneShifts;
+use crate::catalogue::zonal_shift::{ZoneShifts, begin_shifts, count_shifts, note_zones};
 use crate::context::env::Env;
 use crate::messages::{
-    CatalogueAttach, CatalogueState, Detach, FreedReserved, InstanceTypesFor, Observe, Refused, ReservationTakenBack,
-    TookReserved, WorldChanged,
+    CatalogueAttach, CatalogueState, Detach, FreedReserved, InstanceTypesFor, Observe, ReservationTakenBack,
+    TookReserved, WorldChanged, ZonesShifted,
 };
 use crate::telemetry::log_event::{LogEvent, Names};
 
@@ -113,6 +113,13 @@ impl Catalogue {
             leader: None,
         }
     }
+
+    /// The same, and an actor that is told which zones the cluster is shifted away from.
+    #[must_use]
+    pub fn with_listener(mut self, listener: Recipient<ZonesShifted>) -> Self {
+        self.shifts.listener = Some(listener);
+        self
+    }
 }
 
 impl Actor for Catalogue {
@@ -121,14 +128,14 @@ impl Actor for Catalogue {
     fn started(&mut self, ctx: &mut Self::Context) {
         self.read_anew(ctx);
         self.begin_account(ctx);
-        self.begin_shifts(ctx);
+        begin_shifts(self, ctx);
         ctx.run_interval(REFRESH, |catalogue, ctx| catalogue.read_anew(ctx));
         if let Some(interval) = self.env.settings.spot_price_refresh {
             ctx.run_interval(interval, |catalogue, ctx| catalogue.read_spot(ctx));
         }
         ctx.run_interval(RESERVED_REFRESH, |catalogue, ctx| catalogue.ask_for_reserved(ctx));
         ctx.run_interval(UNAVAILABLE_CHECK_INTERVAL, |catalogue, ctx| {
-            catalogue.count_shifts();
+            count_shifts(catalogue);
             if catalogue.unavailable.expire(catalogue.env.now()) {
                 catalogue.world_changed();
             }
@@ -163,7 +170,7 @@ impl Handler<InstanceTypesFor> for Catalogue {
         let Some(offers) = self.offers.clone().filter(|_| !self.shifts.is_awaited()) else {
             return MessageResult(None);
         };
-        query.classes.iter().filter_map(|class| class.status.as_ref()).for_each(|status| self.note_zones(status));
+        note_zones(self, &query.classes);
         let last_resort = query.last_resort && self.unavailable.has_last_resort(self.env.now());
         let types = |class: &Arc<EC2NodeClass>| Some((class.name_any(), self.types(&offers, class, last_resort)?));
         let types = query.classes.iter().map(types).collect();
@@ -171,32 +178,6 @@ impl Handler<InstanceTypesFor> for Catalogue {
             self.ask_for_reserved(ctx);
         }
         MessageResult(types)
-    }
-}
-
-impl Handler<Refused> for Catalogue {
-    type Result = ();
-
-    fn handle(&mut self, refused: Refused, _: &mut Self::Context) {
-        let now = self.env.now();
-        let known = self.unavailable.as_of(now);
-        let mut news: BTreeMap<(String, String, String, &str), BTreeSet<String>> = BTreeMap::new();
-        for refusal in refused.refusals.iter().filter(|refusal| refusal.is_capacity()) {
-            self.unavailable.note(now, refusal);
-            let dovetail_cloud::launch::OfferingRefusal { instance_type, zone, capacity_type, code, .. } = refusal;
-            if !known.refused(instance_type, zone, capacity_type) {
-                // A quota is the whole region's.
-                let zone = if refusal.is_account_wide() { String::new() } else { zone.clone() };
-                let market = (zone, capacity_type.clone(), code.clone(), refusal.cause().unwrap_or_default());
-                news.entry(market).or_default().extend(Some(instance_type.clone()).filter(|name| !name.is_empty()));
-            }
-        }
-        self.unavailable.forget_expired(now);
-        for ((zone, capacity_type, code, cause), all) in news {
-            let (types, instance_types, cause) = (all.len(), Names::first(TYPES_NAMED, all), cause.to_owned());
-            let log_event = LogEvent::OfferingRefused { zone, capacity_type, code, cause, types, instance_types };
-            self.env.emit_in(log_event, refused.trace);
-        }
     }
 }
 

@@ -1,18 +1,20 @@
-//! Zones that the cluster is shifted away from, where ENABLE_ZONAL_SHIFT is set. ARC is asked twice a minute on every replica, so that a new
-//! leader knows at once; instance types wait for the first answer, a moment at most. Zones count while they are confirmed, until
-//! their end, and never all of them (docs/decisions/088).
+//! Zones that the cluster is shifted away from, where ENABLE_ZONAL_SHIFT is set. ARC is asked twice a minute on every replica, so
+//! that a new leader knows at once; instance types wait for the first answer, a moment at most. Zones count while they are
+//! confirmed, until their end, and never all of them (docs/decisions/088).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_api::v1::EC2NodeClassStatus;
+use dovetail_api::v1::{EC2NodeClass, EC2NodeClassStatus};
 use dovetail_cloud::CloudError;
 use dovetail_core::pause::DoublingPause;
 use dovetail_core::zonal_shift::{AllShifted, ShiftAnswer, ShiftedZones, ZoneShift};
 
 use super::Catalogue;
-use crate::messages::{ShiftsAttach, ZonesShifted};
+use crate::context::env::Env;
+use crate::messages::ZonesShifted;
 use crate::telemetry::log_event::LogEvent;
 
 /// Interval between two questions (karpenter-aws 5.2).
@@ -23,8 +25,9 @@ const FAILED_AGAIN: DoublingPause = DoublingPause { first: REFRESH, longest: Dur
 const LONGEST_AWAITED: Duration = Duration::from_secs(20);
 /// Most zones that are known: more than a region has.
 const MOST_ZONES: usize = 64;
-/// Stands for the code of an answer that is not believed.
+/// Stand for the codes of an answer that is not believed, and of one that does not come.
 const ALL_ZONES: &str = "AllZones";
+const LATE: &str = "Late";
 
 /// Shifts, and the state of asking for them.
 #[derive(Default)]
@@ -39,7 +42,8 @@ pub(super) struct ZoneShifts {
     failures: u32,
     /// True while instance types wait for the first answer.
     awaited: bool,
-    listener: Option<Recipient<ZonesShifted>>,
+    /// Told when other zones count.
+    pub(super) listener: Option<Recipient<ZonesShifted>>,
 }
 
 impl ZoneShifts {
@@ -47,129 +51,118 @@ impl ZoneShifts {
     pub(super) fn is_awaited(&self) -> bool {
         self.awaited
     }
-}
-
-impl Handler<ShiftsAttach> for Catalogue {
-    type Result = ();
-
-    fn handle(&mut self, attach: ShiftsAttach, _: &mut Self::Context) {
-        self.shifts.listener = Some(attach.0);
-        self.report_shifts();
-    }
-}
-
-impl Catalogue {
-    /// Begins to ask, where the settings say so.
-    pub(super) fn begin_shifts(&mut self, ctx: &mut Context<Self>) {
-        if !self.env.settings.zonal_shift {
-            return;
-        }
-        self.shifts.awaited = true;
-        self.ask_for_shifts(ctx);
-        ctx.run_later(LONGEST_AWAITED, |catalogue, _| {
-            if std::mem::take(&mut catalogue.shifts.awaited) {
-                catalogue.note_unread("Late", "there is no answer yet".to_owned());
-                catalogue.world_changed();
-            }
-        });
-    }
-
-    fn ask_for_shifts(&mut self, ctx: &mut Context<Self>) {
-        let cloud = self.cloud.clone();
-        let call = async move { cloud.zone_shifts().await }.into_actor(self);
-        ctx.spawn(call.map(|answer, catalogue, ctx| {
-            let pause = catalogue.learn_shifts(answer);
-            if std::mem::take(&mut catalogue.shifts.awaited) {
-                catalogue.world_changed();
-            }
-            ctx.run_later(pause, Self::ask_for_shifts);
-        }));
-    }
 
     /// Takes an answer; returns the pause before the next question.
-    fn learn_shifts(&mut self, answer: Result<Vec<ZoneShift>, CloudError>) -> Duration {
-        let pause = match answer {
+    fn learn(&mut self, answer: Result<Vec<ZoneShift>, CloudError>, env: &Env) -> Duration {
+        match answer {
             Ok(shifts) => {
-                let all = self.shifts.unread.as_deref() == Some(ALL_ZONES);
-                self.shifts.unread = self.shifts.unread.take().filter(|_| all);
-                self.shifts.failures = 0;
-                self.shifts.answer.learn(shifts, self.env.wall());
+                self.unread = self.unread.take().filter(|code| code == ALL_ZONES);
+                self.failures = 0;
+                self.answer.learn(shifts, env.wall());
                 REFRESH
             }
             Err(error) => {
-                self.shifts.failures = self.shifts.failures.saturating_add(1);
-                self.note_unread(&error.code().to_owned(), error.to_string());
-                FAILED_AGAIN.length_of_nth(self.shifts.failures)
+                self.failures = self.failures.saturating_add(1);
+                self.note_unread(error.code(), error.to_string(), env);
+                FAILED_AGAIN.length_of_nth(self.failures)
             }
-        };
-        self.count_shifts();
-        pause
+        }
     }
 
-    /// Takes note of the zones of a class: shifts name zones by their ids.
-    pub(super) fn note_zones(&mut self, status: &EC2NodeClassStatus) {
-        if !self.env.settings.zonal_shift {
-            return;
-        }
-        let known = &mut self.shifts.zones;
-        let before = known.len();
+    /// Takes note of the zones of a class, as shifts name zones by their ids; true if one is new.
+    fn note_zones(&mut self, status: &EC2NodeClassStatus) -> bool {
+        let before = self.zones.len();
         for subnet in status.subnets.iter().filter(|subnet| !subnet.zone_id.is_empty()) {
-            if known.len() < MOST_ZONES && !known.contains_key(&subnet.zone_id) {
-                known.insert(subnet.zone_id.clone(), subnet.zone.clone());
+            if self.zones.len() < MOST_ZONES && !self.zones.contains_key(&subnet.zone_id) {
+                self.zones.insert(subnet.zone_id.clone(), subnet.zone.clone());
             }
         }
-        if known.len() != before {
-            self.count_shifts();
-        }
+        self.zones.len() != before
     }
 
-    /// Counts the zones anew: a shift may have ended, or may no longer be confirmed.
-    pub(super) fn count_shifts(&mut self) {
-        let counted = match self.shifts.answer.counted(&self.shifts.zones, self.env.wall()) {
+    /// Counts the zones anew, as a shift may have ended or may no longer be confirmed; the zones that count, where these are others
+    /// than before.
+    fn count(&mut self, env: &Env) -> Option<ShiftedZones> {
+        let counted = match self.answer.counted(&self.zones, env.wall()) {
             Ok(counted) => {
-                if self.shifts.unread.as_deref() == Some(ALL_ZONES) {
-                    self.shifts.unread = None;
-                }
+                self.unread = self.unread.take().filter(|code| code != ALL_ZONES);
                 counted
             }
             Err(AllShifted) => {
-                self.note_unread(
-                    ALL_ZONES,
-                    "it names all zones of the node classes, and none would be left".to_owned(),
-                );
+                let why = "it names all zones of the node classes, and none would be left".to_owned();
+                self.note_unread(ALL_ZONES, why, env);
                 ShiftedZones::default()
             }
         };
-        if counted == self.shifts.counted {
-            return;
+        if counted == self.counted {
+            return None;
         }
-        let before = std::mem::replace(&mut self.shifts.counted, counted.clone());
+        let before = std::mem::replace(&mut self.counted, counted.clone());
         for (id, shifted) in counted.iter().filter(|(id, _)| before.of_zone(id).is_none()) {
-            self.env.emit(LogEvent::ZoneShifted {
-                zone: shifted.name.clone(),
-                zone_id: id.to_owned(),
-                why: shifted.to_string(),
-            });
+            let (zone, zone_id, why) = (shifted.name.clone(), id.to_owned(), shifted.to_string());
+            env.emit(LogEvent::ZoneShifted { zone, zone_id, why });
         }
         for (id, shifted) in before.iter().filter(|(id, _)| counted.of_zone(id).is_none()) {
-            self.env.emit(LogEvent::ZoneShiftOver { zone: shifted.name.clone(), zone_id: id.to_owned() });
+            env.emit(LogEvent::ZoneShiftOver { zone: shifted.name.clone(), zone_id: id.to_owned() });
         }
-        self.unavailable.shift_zones(counted);
-        self.report_shifts();
-        self.world_changed();
-    }
-
-    fn report_shifts(&self) {
-        if let Some(listener) = &self.shifts.listener {
-            self.env.post(listener, ZonesShifted(self.shifts.counted.clone()));
+        if let Some(listener) = &self.listener {
+            env.post(listener, ZonesShifted(counted.clone()));
         }
+        Some(counted)
     }
 
     /// Reports a failure unless the last report was of the same code.
-    fn note_unread(&mut self, code: &str, why: String) {
-        if self.shifts.unread.as_deref() != Some(code) {
-            self.shifts.unread = Some(code.to_owned());
-            self.env.emit(LogEvent::ZoneShiftsUnread { why });
+    fn note_unread(&mut self, code: &str, why: String, env: &Env) {
+        if self.unread.as_deref() != Some(code) {
+            self.unread = Some(code.to_owned());
+            env.emit(LogEvent::ZoneShiftsUnread { why });
         }
+    }
+}
+
+/// Begins to ask, where the settings say so.
+pub(super) fn begin_shifts(catalogue: &mut Catalogue, ctx: &mut Context<Catalogue>) {
+    if !catalogue.env.settings.zonal_shift {
+        return;
+    }
+    catalogue.shifts.awaited = true;
+    ask_for_shifts(catalogue, ctx);
+    ctx.run_later(LONGEST_AWAITED, |catalogue, _| {
+        if std::mem::take(&mut catalogue.shifts.awaited) {
+            catalogue.shifts.note_unread(LATE, "there is no answer yet".to_owned(), &catalogue.env);
+            catalogue.world_changed();
+        }
+    });
+}
+
+fn ask_for_shifts(catalogue: &mut Catalogue, ctx: &mut Context<Catalogue>) {
+    let cloud = catalogue.cloud.clone();
+    let call = async move { cloud.zone_shifts().await }.into_actor(catalogue);
+    ctx.spawn(call.map(|answer, catalogue, ctx| {
+        let pause = catalogue.shifts.learn(answer, &catalogue.env);
+        count_shifts(catalogue);
+        if std::mem::take(&mut catalogue.shifts.awaited) {
+            catalogue.world_changed();
+        }
+        ctx.run_later(pause, ask_for_shifts);
+    }));
+}
+
+/// Counts the zones anew; where others count than before, their offerings are withheld or there again.
+pub(super) fn count_shifts(catalogue: &mut Catalogue) {
+    if let Some(counted) = catalogue.shifts.count(&catalogue.env) {
+        catalogue.unavailable.shift_zones(counted);
+        catalogue.world_changed();
+    }
+}
+
+/// Takes note of the zones of classes, where shifts are heeded.
+pub(super) fn note_zones(catalogue: &mut Catalogue, classes: &[Arc<EC2NodeClass>]) {
+    if !catalogue.env.settings.zonal_shift {
+        return;
+    }
+    let all = classes.iter().filter_map(|class| class.status.as_ref());
+    if all.fold(false, |news, status| catalogue.shifts.note_zones(status) || news) {
+        count_shifts(catalogue);
     }
 }

@@ -109,11 +109,6 @@ pub struct ReservationTakenBack {
 #[rtype(result = "()")]
 pub struct ZonesShifted(pub ShiftedZones);
 
-/// Subscribes the actor that is told which zones the cluster is shifted away from. Order.
-#[derive(Clone, Message)]
-#[rtype(result = "()")]
-pub struct ShiftsAttach(pub Recipient<ZonesShifted>);
-
 /// Subscribes the leader's actor that is told when packing may come out differently. Order.
 #[derive(Clone, Message)]
 #[rtype(result = "()")]

@@ -17,7 +17,7 @@ mod trace;
 
 pub use catalogue::{
     CatalogueAttach, CommitmentsKnown, CountedCommitments, FreedReserved, FullSubnets, InstanceTypesFor,
-    LaunchedOffering, Refused, ReservationTakenBack, ShiftsAttach, TookReserved, ZonesShifted,
+    LaunchedOffering, Refused, ReservationTakenBack, TookReserved, ZonesShifted,
 };
 pub use cluster::{
     Attach, Came, CannotUse, ClaimChanged, ClaimGone, ClaimSoldOut, ClassChanged, ClusterChanged, Detach, Forget,

@@ -66,8 +66,7 @@ log_events! {
     /// A watch has failed for a minute or more.
     WatchFailing "watch_failing" Error { resource: String, seconds: u64, error: String } => format!("watching {resource} has failed for {seconds}s: {error}");
     /// This replica leads, and does not know the cluster yet.
-    NotSynced "not_synced" Error { kinds: String, error: String } =>
-        format!("leads, and waits for the state of the cluster: not listed yet: {kinds}{}", if error.is_empty() { String::new() } else { format!("; {error}") });
+    NotSynced "not_synced" Error { kinds: String, error: String } => format!("leads, and waits for the state of the cluster: not listed yet: {kinds}{}", if error.is_empty() { String::new() } else { format!("; {error}") });
     /// Ready for pods.
     Waiting "waiting" Info {} => String::from("waiting for unschedulable pods");
     /// A window has closed.
@@ -75,8 +74,7 @@ log_events! {
     /// EC2 has refused the preferences of pods for too long: they are packed without these from now on.
     Relaxed "relaxed" Info { pods: usize, names: Names } => format!("packs {pods} pod(s) without their preferences, for which EC2 has had no capacity for too long: {names}");
     /// Packing fails because of these pods: they are left out.
-    PackingFailed "packing_failed" Error { pods: usize, names: Names, error: String, seconds: f64 } =>
-        format!("left {pods} pod(s) out, with which {error}{}: {names}", if *seconds > 0.0 { format!(", tried again in {seconds:.0}s") } else { String::from(", tried again at once without those that are held") });
+    PackingFailed "packing_failed" Error { pods: usize, names: Names, error: String, seconds: f64 } => format!("left {pods} pod(s) out, with which {error}{}: {names}", if *seconds > 0.0 { format!(", tried again in {seconds:.0}s") } else { String::from(", tried again at once without those that are held") });
     /// Packing by cost fails, and a simpler way does not.
     PackedByFewestNodes "packed_by_fewest_nodes" Error { pods: usize, error: String } => format!("packed {pods} pod(s) by fewest-nodes, as by cost {error}");
     /// A DaemonSet does not count on most instance types, as it would take too much of them.
@@ -100,8 +98,7 @@ log_events! {
     /// Only some of a pod's soft scheduling terms count.
     SoftTermsIgnored "soft_terms_ignored" Info { pod: String, terms: usize, counted: usize } => format!("only the {counted} heaviest of the {terms} soft scheduling terms of pod {pod} count");
     /// A packing has been computed.
-    PackingComputed "packing_computed" Info { nodes: usize, pods: usize, node_pool: String, price: f64, instance_types: Names } =>
-        format!("computed packing of {nodes} node(s) for {pods} pod(s) with instance type option(s) {instance_types}");
+    PackingComputed "packing_computed" Info { nodes: usize, pods: usize, node_pool: String, price: f64, instance_types: Names } => format!("computed packing of {nodes} node(s) for {pods} pod(s) with instance type option(s) {instance_types}");
     /// Pods fit on nodes that exist or are on their way.
     FitsExisting "fits_existing" Info { pods: usize, nodes: Names } => format!("{pods} pod(s) fit on {nodes}");
     /// Pods get no node, for the same reason.
@@ -111,8 +108,7 @@ log_events! {
     /// A pod whose node is being removed fits nowhere else.
     NoPlace "no_place" Error { pod: String, error: String } => format!("no place elsewhere for pod {pod}: {error}");
     /// kube-scheduler refuses a node for pods that should fit there: they are planned elsewhere for a while.
-    PlaceRefused "place_refused" Error { node: String, pods: usize, names: Names, why: String } =>
-        format!("{pods} pod(s) are not planned on {} for now ({names}): {why}", if node.is_empty() { "the nodes that are there".to_owned() } else { format!("node {node}") });
+    PlaceRefused "place_refused" Error { node: String, pods: usize, names: Names, why: String } => format!("{pods} pod(s) are not planned on {} for now ({names}): {why}", if node.is_empty() { "the nodes that are there".to_owned() } else { format!("node {node}") });
     /// Pods are not nominated to the nodes that are planned for them.
     PlacesNotKept "places_not_kept" Error { why: String } => format!("pods are not nominated to the nodes planned for them, as the API server forbids it; kube-scheduler may give their places to others, and more nodes are launched: {why}");
     /// EC2's refusals to an earlier leader are known.
@@ -131,23 +127,19 @@ log_events! {
     /// A plan costs much more than the first for the same pods.
     PriceRise "price_rise" Warn { node_pool: String, price: f64, first: f64, names: Names, message: String } => format!("nodepool {node_pool}, pod(s) {names}: {message}");
     /// A claim has been created.
-    ClaimCreated "nodeclaim_created" Info { node_claim: String, node_pool: String, pods: usize, requests: String, instance_types: Names } =>
-        format!("created nodeclaim {node_claim} of nodepool {node_pool} requesting {requests}, instance types {instance_types}");
+    ClaimCreated "nodeclaim_created" Info { node_claim: String, node_pool: String, pods: usize, requests: String, instance_types: Names } => format!("created nodeclaim {node_claim} of nodepool {node_pool} requesting {requests}, instance types {instance_types}");
     /// The cloud has made its instance.
-    Launched "launched" Info { node_claim: String, instance: String, provider_id: String, instance_type: String, zone: String, capacity_type: String, hostname: String, allocatable: String } =>
-        format!("launched instance {instance}, type {instance_type}, zone {zone}, capacityType {capacity_type}, hostname {hostname}");
+    Launched "launched" Info { node_claim: String, instance: String, provider_id: String, instance_type: String, zone: String, capacity_type: String, hostname: String, allocatable: String } => format!("launched instance {instance}, type {instance_type}, zone {zone}, capacityType {capacity_type}, hostname {hostname}");
     /// This leader launches for a claim of an earlier one, also for one that the API server admitted after that term.
     TakenOver "taken_over" Info { node_claim: String, of_term: String } => format!("continues with nodeclaim {node_claim} of term {of_term}");
     /// An instance of an earlier call has been found and given to its claim.
     Adopted "adopted" Info { node_claim: String, instance: String } => format!("found instance {instance} of nodeclaim {node_claim} by its launch token");
     /// A launch failed.
-    LaunchFailed "launch_failed" Error { node_claim: String, error: String, reason: String, retry: bool } =>
-        format!("could not launch nodeclaim {node_claim}: {error}{}", if *retry { ", will try again" } else { "" });
+    LaunchFailed "launch_failed" Error { node_claim: String, error: String, reason: String, retry: bool } => format!("could not launch nodeclaim {node_claim}: {error}{}", if *retry { ", will try again" } else { "" });
     /// A launch has to wait: a ceiling is reached, or nodes of its pool do not register.
     LaunchHeld "launch_held" Error { node_pool: String, reason: String, message: String } => format!("launches of nodepool {node_pool} wait: {message}");
     /// Calls wait until EC2 lets this account launch more instances.
-    LaunchesPaced "launches_paced" Warn { node_pool: String, count: usize, at_once: f64, per_second: f64, seconds: u64 } =>
-        format!("launching {count} for nodepool {node_pool}: EC2 allows {per_second} a second after the first {at_once}; ask AWS for a higher limit of RunInstances resource tokens, and say it in EC2_LIMITS");
+    LaunchesPaced "launches_paced" Warn { node_pool: String, count: usize, at_once: f64, per_second: f64, seconds: u64 } => format!("launching {count} for nodepool {node_pool}: EC2 allows {per_second} a second after the first {at_once}; ask AWS for a higher limit of RunInstances resource tokens, and say it in EC2_LIMITS");
     /// The cloud has no such offerings now: one line a zone, capacity type and code.
     OfferingRefused "offering_refused" Info { zone: String, capacity_type: String, code: String, cause: String, types: usize, instance_types: Names } => {
         let place = if zone.is_empty() { String::new() } else { format!(" in {zone}") };
@@ -163,8 +155,7 @@ log_events! {
         false => format!("node class {node_class} has no image for {instance_types}: they are not planned"),
     };
     /// The cloud takes an instance away.
-    Interrupted "interrupted" Info { node_claim: String, node: String, instance: String, reason: String, deadline: String } =>
-        format!("instance {instance} of nodeclaim {node_claim} is interrupted ({reason}) and runs until {deadline}");
+    Interrupted "interrupted" Info { node_claim: String, node: String, instance: String, reason: String, deadline: String } => format!("instance {instance} of nodeclaim {node_claim} is interrupted ({reason}) and runs until {deadline}");
     /// The cloud may take an instance away.
     RebalanceRecommended "rebalance_recommended" Info { node_claim: String, instance: String } => format!("instance {instance} of nodeclaim {node_claim} is at risk of interruption");
     /// An interrupted node is drained.

@@ -55,7 +55,7 @@ impl ShiftAnswer {
             let known = zones.iter().find(|(id, name)| **id == shift.zone || **name == shift.zone);
             let (id, name) = known.map_or((&shift.zone, &shift.zone), |(id, name)| (id, name));
             let one = found.entry(id.clone()).or_insert_with(|| Shifted { name: name.clone(), until: shift.until });
-            // Of two shifts of a zone the later end counts, and that which AWS sets is the last.
+            // The later end of two shifts counts, and one that AWS ends is the last.
             one.until = one.until.zip(shift.until).map(|(own, other)| own.max(other));
         }
         if !zones.is_empty() && zones.keys().all(|id| found.contains_key(id)) {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shift_counts_until_its_end_and_no_longer_than_an_answer_is_trusted() {
+    fn a_shift_counts_until_its_end_while_it_is_confirmed() {
         let said = ["the cluster is shifted away from zone us-east-1b until 1970-01-01T00:10:00Z"];
         assert_eq!(counted(vec![shift("use1-az-b", Some(10))], 9).unwrap(), said);
         assert_eq!(counted(vec![shift("use1-az-b", Some(10))], 10).unwrap(), [""; 0]);

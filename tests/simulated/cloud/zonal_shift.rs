@@ -101,7 +101,7 @@ fn shifts_are_not_heeded_without_the_setting() {
 }
 
 #[test]
-fn an_answer_that_is_missing_or_absurd_is_said_and_stops_nothing() {
+fn a_missing_or_absurd_answer_is_said_and_stops_nothing() {
     let all = ["a", "b", "c"].map(|zone| format!("  - {{at: 5m, zonalShift: {{zone: ca-west-1{zone}}}}}\n")).concat();
     let denied = "faults: {ec2: {unauthorized: [GetManagedResource]}}\n";
     for (name, scenario) in [

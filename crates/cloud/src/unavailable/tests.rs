@@ -139,7 +139,7 @@ fn no_more_is_remembered_than_the_bound_the_oldest_goes_first() {
 }
 
 #[test]
-fn a_zone_that_is_shifted_away_from_has_nothing_to_offer_not_even_as_last_resort() {
+fn nothing_is_had_in_a_shifted_zone_as_last_resort_either() {
     let (mut cache, mut answer) = (UnavailableOfferings::default(), dovetail_core::zonal_shift::ShiftAnswer::default());
     let zones = BTreeMap::from([("az1".to_owned(), "a".to_owned()), ("az2".to_owned(), "b".to_owned())]);
     let shift = dovetail_core::zonal_shift::ZoneShift { zone: "az1".into(), until: None };

@@ -66,7 +66,7 @@ pub fn expired(
         pool.total += 1;
         let deleting = claim.deleting || snapshot.deleting.claims.contains(&claim.name) || asked(claim);
         pool.moving += usize::from(deleting || claim.initialized.is_none());
-        // What leaves a zone that the cluster is shifted away from would be missing when it comes back.
+        // A node that left such a zone would be missing when the cluster comes back.
         let own_labels = entry.claim.metadata.labels.as_ref();
         if own_labels.is_some_and(|own| snapshot.shifted_zones.of_labels(own).is_some()) {
             continue;

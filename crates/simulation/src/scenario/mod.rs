@@ -26,9 +26,7 @@ use serde_saphyr::Spanned;
 pub use commitments::{ScenarioReservedInstances, ScenarioSavingsPlan};
 pub use faults::Faults;
 pub use reading::read_scenario;
-pub use step::{
-    Interrupt, OtherInstances, Partition, Resize, Restore, Scale, Spoil, Step, TakeReserved, Target, Unwell, ZoneDown,
-};
+pub use step::{Interrupt, OtherInstances, Partition, Resize, Restore, Scale, Spoil, Step, Target, Unwell, ZoneDown};
 
 /// A scenario as written.
 #[derive(Debug, Deserialize)]

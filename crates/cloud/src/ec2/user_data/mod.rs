@@ -180,6 +180,7 @@ pub(crate) mod tests {
         Fixture {
             cluster: ClusterFacts {
                 name: "demo".into(),
+                arn: String::new(),
                 endpoint: "https://demo.example".into(),
                 certificate_authority: "Y2E=".into(),
                 service_cidr: Some("10.100.0.0/16".into()),
