@@ -186,7 +186,7 @@ pub fn lint() -> Result<(), String> {
 }
 
 /// Scripts that play longer courses, most of them on the real control plane.
-const COURSES: [(&str, &str); 14] = [
+const COURSES: [(&str, &str); 16] = [
     ("adoption", "tests/real/adoption.py"),
     ("bill", "tests/day/bill.py"),
     ("drift", "tests/real/drift.py"),

@@ -161,8 +161,11 @@ pub(super) fn note_zones(catalogue: &mut Catalogue, classes: &[Arc<EC2NodeClass>
     if !catalogue.env.settings.zonal_shift {
         return;
     }
-    let all = classes.iter().filter_map(|class| class.status.as_ref());
-    if all.fold(false, |news, status| catalogue.shifts.note_zones(status) || news) {
+    let mut news = false;
+    for status in classes.iter().filter_map(|class| class.status.as_ref()) {
+        news |= catalogue.shifts.note_zones(status);
+    }
+    if news {
         count_shifts(catalogue);
     }
 }

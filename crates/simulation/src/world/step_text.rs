@@ -41,11 +41,7 @@ impl fmt::Display for Action {
             Self::Kill { replica, duration } => write!(f, "kill {replica}{}", span(*duration)),
             Self::Pause { replica, duration } => write!(f, "pause {replica}{}", span(*duration)),
             Self::Partition { replica, from, direction, duration } => {
-                let way = match direction {
-                    Direction::Both => "",
-                    Direction::In => ", inbound",
-                    Direction::Out => ", outbound",
-                };
+                let way = way_of(*direction);
                 let from: Vec<String> = from.iter().map(|service| format!("{service:?}")).collect();
                 write!(f, "cut {replica} off from {}{way}{}", from.join(", "), span(*duration))
             }
@@ -76,6 +72,19 @@ impl fmt::Display for Action {
             Self::Restore { of, duration } => {
                 write!(f, "restore the API server as it was at {of:?}{}", span(Some(*duration)))
             }
+            Self::TakeReserved { .. }
+            | Self::ResizeReserved { .. }
+            | Self::Others { .. }
+            | Self::ZoneDown { .. }
+            | Self::ZonalShift { .. } => self.fmt_of_account(f),
+        }
+    }
+}
+
+impl Action {
+    /// Text of what happens to the account and its zones; none of anything else.
+    fn fmt_of_account(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::TakeReserved { id, count } => write!(f, "let others take {count} instances of reservation {id}"),
             Self::ResizeReserved { id, count: 0 } => write!(f, "cancel reservation {id}"),
             Self::ResizeReserved { id, count } => write!(f, "give reservation {id} {count} instances"),
@@ -84,7 +93,16 @@ impl fmt::Display for Action {
             }
             Self::ZoneDown { zone, duration } => write!(f, "take zone {zone} down{}", span(*duration)),
             Self::ZonalShift { zone, duration } => write!(f, "shift away from zone {zone}{}", span(*duration)),
+            _ => Ok(()),
         }
+    }
+}
+
+fn way_of(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Both => "",
+        Direction::In => ", inbound",
+        Direction::Out => ", outbound",
     }
 }
 

@@ -215,19 +215,13 @@ const ALARMS: &[AlarmCase] = &[
     AlarmCase { rule: "Karpenter: none; here one at a time", shared: 3, broken: None, goes: &["n0"], held: 2 },
     AlarmCase { rule: "Karpenter: none; here one at a time", shared: 10, broken: None, goes: &["n0"], held: 9 },
     AlarmCase {
-        rule: "Karpenter: none; here the broken one as well",
+        rule: "Karpenter: none; here the broken one first",
         shared: 6,
         broken: Some("n9"),
-        goes: &["n9", "n0"],
-        held: 5,
+        goes: &["n9"],
+        held: 6,
     },
-    AlarmCase {
-        rule: "and one that shares the alarm beside",
-        shared: 6,
-        broken: Some("n3"),
-        goes: &["n3", "n0"],
-        held: 4,
-    },
+    AlarmCase { rule: "also where it shares the alarm", shared: 6, broken: Some("n3"), goes: &["n3"], held: 5 },
 ];
 
 #[test]
@@ -288,17 +282,6 @@ const TERMINATE_FIRST: &[TerminateFirstCase] = &[
     TerminateFirstCase {
         rule: "pods that would not come back into the slot keep it",
         capacity_types: &["spot"],
-        first: false,
-        ..RESERVED
-    },
-    TerminateFirstCase {
-        rule: "PodDisruptionBudgets hold",
-        change: |rotation| {
-            let budget = json!({"metadata": {"name": "web", "namespace": "default", "uid": "pdb", "resourceVersion": "5", "generation": 1},
-                "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1},
-                "status": {"disruptionsAllowed": 0, "observedGeneration": 1, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}});
-            rotation.all.world.state.apply_budget(serde_json::from_value(budget).unwrap());
-        },
         first: false,
         ..RESERVED
     },
