@@ -333,6 +333,12 @@ fn nodes_of_a_reservation_that_ends_are_bought_from_then_on() {
     assert!(least_ready(&played, 5.0 * MINUTE) >= 1);
 }
 
+/// Number of nodes whose labels say that they are in a reservation; the report has them as they were launched.
+fn labelled_reserved(played: &Played) -> usize {
+    let nodes = played.report["nodes"].as_array().unwrap();
+    nodes.iter().filter(|node| node["labels"]["karpenter.sh/capacity-type"] == "reserved").count()
+}
+
 #[test]
 fn a_reservation_that_is_cancelled_in_use_moves_nobody() {
     let workload = consolidating(2, "reserved, on-demand", true);
@@ -341,7 +347,7 @@ fn a_reservation_that_is_cancelled_in_use_moves_nobody() {
     let played = play_over("reserved-cancelled", &workload, &scenario);
     played.came_out_well();
     never_refused(&played);
-    assert_eq!(in_reservations(&played), BTreeMap::from([("", 2)]));
+    assert_eq!(labelled_reserved(&played), 0);
     assert_eq!((played.number("launched"), played.removed().len()), (2, 0), "both are paid for on demand, and stay");
     assert_eq!(played.log_events("reservation_ended").len(), 2, "once for each node");
     assert_eq!(played.events_of("ReservationEnded"), 2);
@@ -355,7 +361,7 @@ fn a_reservation_that_shrinks_below_its_use_moves_nobody() {
     let played = play_over("reserved-shrunk", &workload, &scenario);
     played.came_out_well();
     never_refused(&played);
-    assert_eq!(in_reservations(&played), BTreeMap::from([("", 2), ("cr-1", 1)]));
+    assert_eq!(labelled_reserved(&played), 1);
     assert_eq!((played.number("launched"), played.removed().len()), (3, 0), "none moves");
     assert_eq!(played.log_events("reservation_ended").len(), 2, "once for each that is in it no more");
 }
