@@ -25,8 +25,7 @@ const FAILED_AGAIN: DoublingPause = DoublingPause { first: REFRESH, longest: Dur
 const LONGEST_AWAITED: Duration = Duration::from_secs(20);
 /// Most zones that are known: more than a region has.
 const MOST_ZONES: usize = 64;
-/// Stand for the codes of an answer that is not believed, and of one that does not come.
-const ALL_ZONES: &str = "AllZones";
+/// Stands for the code of an answer that does not come.
 const LATE: &str = "Late";
 
 /// Shifts, and the state of asking for them.
@@ -38,6 +37,8 @@ pub(super) struct ZoneShifts {
     counted: ShiftedZones,
     /// Code of the failure that was reported last; `None` after an answer.
     unread: Option<String>,
+    /// True once it was reported that an answer is not believed, as long as it is not.
+    doubted: bool,
     /// Failures in a row.
     failures: u32,
     /// True while instance types wait for the first answer.
@@ -56,8 +57,7 @@ impl ZoneShifts {
     fn learn(&mut self, answer: Result<Vec<ZoneShift>, CloudError>, env: &Env) -> Duration {
         match answer {
             Ok(shifts) => {
-                self.unread = self.unread.take().filter(|code| code == ALL_ZONES);
-                self.failures = 0;
+                (self.unread, self.failures) = (None, 0);
                 self.answer.learn(shifts, env.wall());
                 REFRESH
             }
@@ -85,12 +85,14 @@ impl ZoneShifts {
     fn count(&mut self, env: &Env) -> Option<ShiftedZones> {
         let counted = match self.answer.counted(&self.zones, env.wall()) {
             Ok(counted) => {
-                self.unread = self.unread.take().filter(|code| code != ALL_ZONES);
+                self.doubted = false;
                 counted
             }
             Err(AllShifted) => {
-                let why = "it names all zones of the node classes, and none would be left".to_owned();
-                self.note_unread(ALL_ZONES, why, env);
+                if !std::mem::replace(&mut self.doubted, true) {
+                    let why = "it names all zones of the node classes, and none would be left".to_owned();
+                    env.emit(LogEvent::ZoneShiftsUnread { why });
+                }
                 ShiftedZones::default()
             }
         };

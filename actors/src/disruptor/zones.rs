@@ -3,10 +3,11 @@
 use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::disruption::pools_in_zone;
 use dovetail_core::zonal_shift::{Shifted, ShiftedZones};
-use kube::ResourceExt;
+use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::Disruptor;
-use crate::messages::{Record, reference};
+use crate::messages::Record;
+use crate::recorder::object;
 
 impl Disruptor {
     /// Reports shifts that have begun or ended since the last look, at each pool that may have nodes there.
@@ -29,16 +30,9 @@ impl Disruptor {
         }
     }
 
-    fn report_at_pools(
-        &self,
-        snapshot: &Snapshot,
-        zone: &Shifted,
-        record: impl Fn(k8s_openapi::api::core::v1::ObjectReference) -> Record,
-    ) {
+    fn report_at_pools(&self, snapshot: &Snapshot, zone: &Shifted, record: impl Fn(ObjectReference) -> Record) {
         for pool in pools_in_zone(snapshot, &zone.name) {
-            let uid = pool.metadata.uid.as_deref().unwrap_or_default();
-            let object = reference("karpenter.sh/v1", "NodePool", "", &pool.name_any(), uid);
-            self.env.post(&self.links.recorder, record(object));
+            self.env.post(&self.links.recorder, record(object::pool(pool)));
         }
     }
 }

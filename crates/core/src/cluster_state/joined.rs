@@ -238,9 +238,7 @@ impl Snapshot {
             source: NodeSource::Both(node.clone(), entry.clone()),
         }
     }
-}
 
-impl Snapshot {
     /// A Node's taints; in a zone that the cluster is shifted away from with a cordon, which EKS puts on it as well.
     fn with_cordon(&self, node: &NodeEntry, mut own: Vec<Taint>) -> Vec<Taint> {
         if self.shifted_zones.of_labels(&node.labels).is_some()

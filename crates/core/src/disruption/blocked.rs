@@ -31,13 +31,15 @@ pub fn why(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, now: Timestamp) -> O
 /// The reason if the cluster is shifted away from its zone, or if the node or a pod on it asks to be left alone, with the time at
 /// which that ends. DaemonSets' pods and mirror pods are asked as well.
 pub fn held(machine: &NodeAndClaim<'_>, now: Timestamp) -> Option<(String, Option<Timestamp>)> {
+    held_by_node(machine).or_else(|| asked_by_pod(machine, now))
+}
+
+/// The same, whatever its pods ask for.
+pub fn held_by_node(machine: &NodeAndClaim<'_>) -> Option<(String, Option<Timestamp>)> {
     if let Some(shifted) = machine.shifted {
         return Some((shifted.to_string(), shifted.until));
     }
-    if let Some(annotation) = machine.node.do_not_disrupt {
-        return Some((format!("the node has the annotation {annotation}"), None));
-    }
-    asked_by_pod(machine, now)
+    machine.node.do_not_disrupt.map(|annotation| (format!("the node has the annotation {annotation}"), None))
 }
 
 /// The reason if a pod on it would keep it, be it by its own annotation or a PodDisruptionBudget.

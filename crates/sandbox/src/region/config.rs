@@ -156,6 +156,11 @@ impl RegionConfig {
         }
     }
 
+    /// ARN of the EKS cluster.
+    pub(crate) fn cluster_arn(&self) -> String {
+        format!("arn:{}:eks:{}:{ACCOUNT}:cluster/{}", self.partition(), self.region, self.cluster_name)
+    }
+
     /// Currency of the region's prices.
     pub(crate) fn currency(&self) -> &'static str {
         if self.partition() == "aws-cn" { "CNY" } else { "USD" }

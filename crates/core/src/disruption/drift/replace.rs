@@ -177,11 +177,7 @@ impl<'a> Look<'a> {
         if claim.claim.spec.termination_grace_period.is_none() {
             return blocked::why(machine, self.snapshot, self.now);
         }
-        if let Some(shifted) = machine.shifted {
-            return Some((shifted.to_string(), shifted.until));
-        }
-        let annotation = machine.node.do_not_disrupt?;
-        Some((format!("the node has the annotation {annotation}"), None))
+        blocked::held_by_node(machine)
     }
 
     /// True if a pod on it asks that the node stay, and nothing bounds that.

@@ -7,6 +7,7 @@ mod demand;
 mod drift;
 mod emptiness;
 mod expiry;
+mod legacy_repair;
 mod marks;
 mod own_slot;
 mod queue;
@@ -20,6 +21,7 @@ mod usage;
 mod waiting;
 mod worth;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +32,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cluster_state::{ClusterState, Moment, NominationTarget, WatchedKind};
+use crate::zonal_shift::{ShiftAnswer, ShiftedZones, ZoneShift};
 
 /// A cluster, its disruption's memory, and the time in seconds.
 struct World {
@@ -42,6 +45,13 @@ struct World {
 
 fn at(seconds: f64) -> Timestamp {
     "2026-03-10T12:00:00Z".parse::<Timestamp>().unwrap() + ((seconds * 1000.0) as i64).milliseconds()
+}
+
+/// The cluster is shifted away from a zone.
+fn shifted(zone: &str) -> ShiftedZones {
+    let mut answer = ShiftAnswer::default();
+    answer.learn(vec![ZoneShift { zone: zone.to_owned(), until: None }], at(0.0));
+    answer.counted(&BTreeMap::new(), at(0.0)).unwrap()
 }
 
 impl World {

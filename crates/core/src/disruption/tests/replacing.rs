@@ -167,6 +167,23 @@ fn what_holds_a_node_keeps_it_and_a_grace_period_bounds_that() {
 }
 
 #[test]
+fn drifted_nodes_of_a_shifted_zone_stay_whatever_bounds_them() {
+    for grace in [json!(null), json!("1h")] {
+        let mut all = Drifting::new(json!({"consolidateAfter": "Never"}));
+        all.node("a", |claim| claim["spec"]["terminationGracePeriod"] = grace.clone());
+        all.world.pod("pod-a", "a", |_| ());
+        all.change_class(|class| class["spec"]["tags"]["release"] = json!("two"));
+        all.world.state.shift_zones(shifted("a"));
+        all.act(1.0);
+        let decision = all.act(2.0);
+        assert_eq!((begun(&decision).len(), decision.blocked.len()), (0, 1), "{grace}");
+        assert!(decision.blocked[0].why.contains("shifted away from zone a"), "{}", decision.blocked[0].why);
+        all.world.state.shift_zones(ShiftedZones::default());
+        assert_eq!(begun(&all.act(3.0)).len(), 1, "{grace}");
+    }
+}
+
+#[test]
 fn what_changes_back_meanwhile_stays_without_a_pause() {
     let mut all = drifted(json!({"consolidateAfter": "Never"}), &["a"]);
     all.act(2.0);

@@ -38,7 +38,7 @@ fn describe(cx: &Cx<'_>, name: &str) -> Result<Value, AwsError> {
     let cluster_group = network.groups.values().find(|group| group.name.ends_with("-cluster")).map(|group| &group.id);
     Ok(json!({"cluster": {
         "name": name,
-        "arn": format!("arn:{partition}:eks:{region}:{ACCOUNT}:cluster/{name}"),
+        "arn": config.cluster_arn(),
         "createdAt": CREATED,
         "version": config.kubernetes_version,
         "endpoint": endpoint,

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use crate::region::Cx;
-use crate::region::config::ACCOUNT;
 use crate::region::wire::error::AwsError;
 
 /// Carries out an action of ARC.
@@ -16,8 +15,7 @@ pub(crate) fn act(cx: &mut Cx<'_>, action: &str, body: &Value) -> Result<Value, 
 
 fn managed_resource(cx: &Cx<'_>, arn: &str) -> Result<Value, AwsError> {
     let config = cx.config;
-    let own = format!("arn:{}:eks:{}:{ACCOUNT}:cluster/{}", config.partition(), config.region, config.cluster_name);
-    if arn != own {
+    if arn != config.cluster_arn() {
         let message = format!("the resource {arn} is not registered");
         return Err(AwsError::new("ResourceNotFoundException", message).with_status(404));
     }
