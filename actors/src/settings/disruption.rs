@@ -144,6 +144,7 @@ mod tests {
         assert_eq!(rules("CONSOLIDATION_LEAST_AGE", "0s").least_age, SignedDuration::ZERO);
         assert_eq!(rules("CONSOLIDATION_REST", "3h").rest, SignedDuration::from_hours(3));
         assert_eq!(rules("CONSOLIDATION_PAYBACK", "0s").payback, SignedDuration::ZERO);
+        assert_eq!(rules("CONSOLIDATION_WAVES", "4").waves, 4);
         for (name, value) in [
             ("CONSOLIDATION_PAYBACK", "-1m"),
             ("CONSOLIDATION_LEAST_PER_POD", "-1"),
@@ -153,6 +154,8 @@ mod tests {
             ("CONSOLIDATION_LEAST_AGE", "-1m"),
             ("CONSOLIDATION_REST", "soon"),
             ("CONSOLIDATION_PRICE_MOVES", "-0.1"),
+            ("CONSOLIDATION_WAVES", "0"),
+            ("CONSOLIDATION_WAVES", "21"),
             ("REBALANCE", "drain"),
         ] {
             assert!(read(name, value).unwrap_err().starts_with(name), "{name}={value}");

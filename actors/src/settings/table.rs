@@ -214,7 +214,7 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.churn.price_moves = part(text)?)),
     row(Disruption, "CONSOLIDATION_REST", "DURATION", "1h", "A pod that was moved to save money is not moved for that again within this time; 0s: at any time",
         |own, text| Ok(own.churn.rest = time_from_zero(text)?)),
-    row(Disruption, "CONSOLIDATION_WAVES", "COUNT", "1", "In pools of the policy cost: how many times as many pods as their PodDisruptionBudget allows at once one command may move; they go in waves, as the budget allows",
+    row(Disruption, "CONSOLIDATION_WAVES", "COUNT", "1", "How many times as many pods as their PodDisruptionBudget allows at once one command of consolidation may move; they go in waves, as the budget allows",
         |own, text| Ok(own.churn.waves = waves(text)?)),
     row(Disruption, "INITIALIZATION_TIMEOUT", "DURATION", "30m", "Dovetail deletes a registered node that is not ready for pods after this long (a startup taint stays, a requested resource does not come). An event says what it lacks; never: the node stays, as in Karpenter",
         |own, text| Ok(own.initialization_timeout = delay(text)?)),

@@ -302,6 +302,11 @@ fn no_command_evicts_more_pods_than_a_budget_of_theirs_allows() {
     cluster.nodes.iter_mut().for_each(|node| node.pods[0].pdb = Some(0));
     let command = command(&cluster).unwrap();
     assert_eq!((command.candidates.len(), command.moves.len()), (2, 2));
+    let in_waves = ConsolidationSettings { waves: 2, ..ConsolidationSettings::default() };
+    let command = decide(&cluster, &in_waves, now()).unwrap().command.unwrap();
+    assert_eq!((command.candidates.len(), command.moves.len()), (4, 4), "twice as many, in two waves");
+    cluster.pdbs[0].allowed = 0;
+    assert_eq!(decide(&cluster, &in_waves, now()).unwrap().command, None, "a budget that is used up has no waves");
 }
 
 #[test]
