@@ -46,6 +46,8 @@ pub const REBOOT_ISSUED: &str = "RebootIssued";
 pub const REBOOT_SUCCEEDED: &str = "RebootSucceeded";
 /// Reason of [`REBOOTING`]: it did not come back in time.
 pub const REBOOT_FAILED: &str = "RebootFailed";
+/// NodeClaim: its last reboot was begun within a day of the one before.
+pub const REBOOTED_AGAIN: &str = "RebootedAgain";
 /// NodeClaim: pods are gone.
 pub const DRAINED: &str = "Drained";
 /// NodeClaim: volumes are gone.

@@ -62,6 +62,8 @@ pub struct ClaimFacts {
     pub repaired: bool,
     /// State of the last reboot for its repair.
     pub reboot: Option<RebootState>,
+    /// True if that one was begun within a day of another.
+    pub rebooted_again: bool,
     /// True if its annotation `karpenter.sh/do-not-repair` says so.
     pub do_not_repair: bool,
     /// `status.lastPodEventTime`.
@@ -153,6 +155,7 @@ impl ClaimFacts {
                 one.status == conditions::TRUE && Some(one.reason.as_str()) == RemovalReason::Unhealthy.budget_key()
             }),
             reboot: RebootState::from_conditions(conditions),
+            rebooted_again: is_true(conditions, conditions::REBOOTED_AGAIN),
             do_not_repair: meta
                 .annotations
                 .as_ref()

@@ -39,8 +39,8 @@ use crate::termination::drain::{Drain, Latecomers, drain};
 const BACK_WITHIN: SignedDuration = SignedDuration::from_mins(20);
 /// Time from the call in which a node that is well by then may go down yet.
 const GONE_DOWN_WITHIN: SignedDuration = SignedDuration::from_mins(1);
-/// Time after a reboot in which another would not help: the node is replaced.
-const NOT_AGAIN_WITHIN: SignedDuration = SignedDuration::from_hours(24);
+/// Time within which a node is rebooted twice at most, then replaced (as Karpenter 1.15 does).
+const TWICE_WITHIN: SignedDuration = SignedDuration::from_hours(24);
 /// Time until the next look while a step is under way.
 const AGAIN: SignedDuration = SignedDuration::from_secs(1);
 
@@ -172,12 +172,12 @@ impl RefusedReboots {
     }
 }
 
-/// True if a node's instance may be rebooted rather than replaced: EC2 lets us, it has not been lately, its Node has a boot ID,
+/// True if a node's instance may be rebooted rather than replaced: EC2 lets us, it has not been twice lately, its Node has a boot ID,
 /// and no pod on it moves by its rollout, which makes its place on another node.
 pub(super) fn may_help(look: &Look<'_>, machine: &NodeAndClaim<'_>) -> bool {
     let again = match machine.claim.reboot {
         None => true,
-        Some(RebootState::Succeeded(at)) => look.now.duration_since(at) >= NOT_AGAIN_WITHIN,
+        Some(RebootState::Succeeded(at)) => !machine.claim.rebooted_again || !is_lately(at, look.now),
         Some(_) => false,
     };
     let mut pods = machine.load.into_iter().flat_map(|load| load.pods.values());
@@ -185,6 +185,11 @@ pub(super) fn may_help(look: &Look<'_>, machine: &NodeAndClaim<'_>) -> bool {
         && !machine.node.boot_id.is_empty()
         && !look.memory.refused_reboots.has(&machine.claim.uid)
         && !pods.any(|pod| look.snapshot.moves_by_rollout(pod))
+}
+
+/// True while a reboot that ended then counts against the next.
+fn is_lately(ended: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(ended) < TWICE_WITHIN
 }
 
 /// Begins a reboot, with a bound of its drain.

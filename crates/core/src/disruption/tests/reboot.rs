@@ -82,10 +82,10 @@ impl Racks {
     }
 
     /// The claim says that.
-    fn says(&mut self, name: &str, status: &str, reason: &str, seconds: f64) {
+    fn says(&mut self, name: &str, (condition, status): (&str, &str), reason: &str, seconds: f64) {
         let mut claim = serde_json::to_value(self.world.claim(name)).unwrap();
         claim["metadata"]["resourceVersion"] = json!(self.world.next().to_string());
-        claim["status"]["conditions"].as_array_mut().unwrap().push(json!({"type": "Rebooting", "status": status,
+        claim["status"]["conditions"].as_array_mut().unwrap().push(json!({"type": condition, "status": status,
             "reason": reason, "message": "", "lastTransitionTime": at(seconds)}));
         self.world.state.apply_claim(Arc::new(serde_json::from_value(claim).unwrap()));
     }
@@ -163,16 +163,20 @@ fn what_many_share_is_rebooted_one_at_a_time() {
 }
 
 #[test]
-fn a_node_is_rebooted_once_a_day_and_not_after_a_failure() {
+fn a_node_is_rebooted_twice_a_day_and_not_after_a_failure() {
     let day = 24.0 * 3600.0;
-    for (status, reason, seconds, may) in [
-        ("False", "RebootSucceeded", DUE + day - 1.0, false),
-        ("False", "RebootSucceeded", DUE + day, true),
-        ("False", "RebootFailed", DUE + day, false),
+    for (reason, again, seconds, may) in [
+        ("RebootSucceeded", "False", DUE + DUE, true),
+        ("RebootSucceeded", "True", DUE + day - 1.0, false),
+        ("RebootSucceeded", "True", DUE + day, true),
+        ("RebootFailed", "False", DUE + day, false),
     ] {
         let mut racks = Racks::new(json!([{"nodes": "1"}]), &["n1"]);
-        racks.says("n1", status, reason, DUE);
+        racks.says("n1", ("Rebooting", "False"), reason, DUE);
+        racks.says("n1", ("RebootedAgain", again), "RebootedAgain", 0.0);
         let decision = racks.act(seconds);
+        let second = racks.world.state.snapshot().claims.values().any(|claim| claim.facts.rebooted_again);
+        assert_eq!(second, may && seconds < DUE + day || !may && again == "True", "{reason} {seconds}");
         assert_eq!(requested(&decision).len(), usize::from(may), "{reason} {seconds}");
         assert_eq!(gone(&decision).len(), usize::from(!may), "{reason} {seconds}");
     }

@@ -1,13 +1,13 @@
 //! A reboot as it is written on the claim and the Node.
 
 use dovetail_api::names::annotations::{REBOOT_GRACE, REBOOT_ISSUED, REBOOT_PRE_BOOT_ID};
-use dovetail_api::names::conditions::{self, FALSE, INITIALIZED, REBOOTING, TRUE, UNKNOWN};
+use dovetail_api::names::conditions::{self, FALSE, INITIALIZED, REBOOTED_AGAIN, REBOOTING, TRUE, UNKNOWN};
 use dovetail_api::names::{labels, taints};
 use dovetail_api::v1::{NewCondition, NodeClaim, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 
-use super::{RebootEnd, RebootOrder, RebootStep};
+use super::{RebootEnd, RebootOrder, RebootStep, is_lately};
 use crate::clock::{CLOCKS_APART, later, signed};
 use crate::cluster_state::RebootState;
 use crate::disruption::claim_status::with_status;
@@ -35,6 +35,14 @@ pub fn on_claim(order: &RebootOrder, claim: &NodeClaim, now: Timestamp) -> NodeC
                     conditions::REBOOT_REQUESTED,
                     &format!("its node's condition {condition} calls for a reboot"),
                 );
+                let again = state.and_then(RebootState::succeeded).is_some_and(|at| is_lately(at, now));
+                let second = match again {
+                    true => NewCondition::new(REBOOTED_AGAIN, TRUE).because("", "the second reboot within a day"),
+                    false => NewCondition::new(REBOOTED_AGAIN, FALSE).because("", "the first reboot within a day"),
+                };
+                if again || conditions.iter().any(|one| one.type_ == REBOOTED_AGAIN) {
+                    set_condition(conditions, second, generation, now);
+                }
                 let waits = NewCondition::new(INITIALIZED, UNKNOWN).because(REBOOTING, "the node is rebooted");
                 set_condition(conditions, waits, generation, now);
                 set_root(conditions, generation, now);
