@@ -23,6 +23,9 @@ OVERLAYS = "NodeOverlays, behind their feature gate: played against the sandbox,
 #: Why the rules of quotas are there.
 QUOTAS = "quotas on capacity, behind their feature gate: played against the sandbox, whose requests are not recorded"
 
+#: Why the kinds of default constraints are there.
+SPREAD = "the selectors of pods that SCHEDULER_CONFIG spreads by default: watched with that setting alone"
+
 #: A rule's verb without a request in the recording, and why it is there.
 UNRECORDED = {
     ("get", "", "persistentvolumeclaims", "*"): "the volume of a pod that is drained, before its node may go",
@@ -45,6 +48,8 @@ UNRECORDED = {
     ("get", "", "podtemplates", "*"): BUFFERS,
     ("get", "", "replicationcontrollers", "*"): BUFFERS,
     ("get", "apps", "statefulsets", "*"): BUFFERS,
+    **{(verb, group, resource, "*"): SPREAD for verb in ("list", "watch")
+       for group, resource in (("", "services"), ("", "replicationcontrollers"), ("apps", "replicasets"))},
     ("get", "batch", "jobs", "*"): BUFFERS,
 }
 
