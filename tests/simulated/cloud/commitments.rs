@@ -193,6 +193,19 @@ fn a_plan_that_ends_at_midnight_moves_each_node_once() {
 }
 
 #[test]
+fn a_plan_that_is_renewed_at_midnight_moves_nobody() {
+    // The renewal is queued, as AWS has it, and begins between two hourly questions.
+    let plans = "savingsPlans:\n  - {id: sp-1, dollarsPerHour: 0.15, discount: 0.4, endsAfter: 90m}\n\
+        \x20 - {id: sp-2, dollarsPerHour: 0.15, discount: 0.4, beginsAfter: 90m}\n\
+        reservedInstances:\n  - {id: ri-1, instanceType: m5.large, count: 1, price: 0.06, endsAfter: 100m}\n\
+        \x20 - {id: ri-2, instanceType: m5.large, count: 1, price: 0.06, beginsAfter: 100m}\n";
+    let played = play_over("account-renewed", &workload(3, true), &format!("{}until: 3h\n", of_account(plans)));
+    played.came_out_well();
+    assert_eq!(played.number("launched"), 3, "nobody moves");
+    assert_eq!(by_capacity_type(&played), BTreeMap::from([("on-demand", 3)]), "all are paid for");
+}
+
+#[test]
 fn an_account_that_may_not_be_asked_is_said_once() {
     let denied = "faults: {ec2: {unauthorized: [DescribeReservedInstances, DescribeSavingsPlans]}}\n\
         reservedInstances: [{id: ri-1, instanceType: m5.large, count: 2}]\n";

@@ -23,12 +23,19 @@ const MOST_DOLLARS: f64 = 1e6;
 
 impl Ec2Cloud {
     pub(super) async fn describe_reserved_instances(&self) -> Result<AccountAnswer, CloudError> {
-        let call = self.clients.ec2.describe_reserved_instances().filters(filter("state", ["active"]));
+        let call = self.clients.ec2.describe_reserved_instances().filters(filter("state", ["active", "queued"]));
         let answer = call.send().await;
         let answer = answer.map_err(|e| classify("DescribeReservedInstances", Effect::Repeatable, e))?;
         let mut found = AccountAnswer::default();
         for one in answer.reserved_instances() {
-            if one.state().is_none_or(|state| *state == sdk::ReservedInstanceState::Active) {
+            // Queued ones begin when others end, which is sooner than the account is asked again.
+            let begins = one.start().is_some();
+            let counts = one.state().is_none_or(|state| match state {
+                sdk::ReservedInstanceState::Active => true,
+                sdk::ReservedInstanceState::Queued => begins,
+                _ => false,
+            });
+            if counts {
                 let id = one.reserved_instances_id().unwrap_or_default();
                 note(&mut found, id, instances_of(one, self.currency()));
             }
@@ -133,7 +140,13 @@ fn plan_of(one: &SavingsPlan, region: &str, currency: &str) -> Option<Result<Wri
         "Compute" | "EC2Instance" | "SageMaker" | "Database" => return None,
         other => return Some(Err(format!("its type {other:?} is not known"))),
     };
-    if one.state.as_deref().is_some_and(|state| state != "active") {
+    let counts = match one.state.as_deref() {
+        None | Some("active") => true,
+        // A renewal begins when the plan before it ends, which is sooner than the account is asked again.
+        Some("queued") => one.start.is_some(),
+        Some(_) => false,
+    };
+    if !counts {
         return None;
     }
     Some(read_plan(one, kind, currency))
@@ -271,10 +284,13 @@ mod tests {
         assert_eq!(one.ends.unwrap().to_string(), "2027-01-01T00:00:00Z");
         let of_family = r#"{"savingsPlanType": "EC2Instance", "ec2InstanceFamily": "m5", "region": "us-east-1", "commitment": "1"}"#;
         assert_eq!(plan(of_family).unwrap().unwrap().family.as_deref(), Some("m5"));
+        let queued = plan(&text.replace("\"active\"", "\"queued\"")).unwrap().unwrap();
+        assert_eq!(queued.begins.unwrap().to_string(), "2026-01-01T00:00:00Z", "a renewal is known before it begins");
         for none in [
             &of_family.replace("us-east-1", "eu-west-1"),
             &text.replace("Compute", "SageMaker"),
-            &text.replace("\"active\"", "\"queued\""),
+            &text.replace("\"active\"", "\"retired\""),
+            &text.replace("\"active\"", "\"queued\"").replace("start", "began"),
             &text.replace("\"EC2\"", "\"Lambda\""),
         ] {
             assert!(plan(none).is_none(), "{none}");

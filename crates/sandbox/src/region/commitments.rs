@@ -15,14 +15,20 @@ use super::{AccountReservedInstances, Cx, Lasting, stamp};
 /// Length of a term where none is given, in seconds: a year.
 const YEAR: i64 = 365 * 24 * 3600;
 
-impl Filterable for AccountReservedInstances {
+/// Reserved Instances with their state by now.
+struct Listed<'a> {
+    own: &'a AccountReservedInstances,
+    state: &'static str,
+}
+
+impl Filterable for Listed<'_> {
     fn values(&self, filter: &str) -> Option<Vec<String>> {
         match filter {
-            "state" => one("active"),
-            "instance-type" => one(&self.instance_type),
-            "availability-zone" => self.zone.as_deref().map_or(Some(vec![]), one),
-            "scope" => one(self.scope()),
-            "reserved-instances-id" => one(&self.id),
+            "state" => one(self.state),
+            "instance-type" => one(&self.own.instance_type),
+            "availability-zone" => self.own.zone.as_deref().map_or(Some(vec![]), one),
+            "scope" => one(self.own.scope()),
+            "reserved-instances-id" => one(&self.own.id),
             _ => None,
         }
     }
@@ -37,12 +43,13 @@ impl AccountReservedInstances {
 /// DescribeReservedInstances. Those that have ended are no longer listed.
 pub(crate) fn reserved_instances(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let all = cx.config.commitments.reserved_instances.iter().filter(|one| cx.lasts(one.lasting));
-    let all: BTreeMap<&String, &AccountReservedInstances> = all.map(|one| (&one.id, one)).collect();
+    let all = all.map(|own| (&own.id, Listed { own, state: cx.state_of(own.lasting) }));
+    let all: BTreeMap<&String, Listed<'_>> = all.collect();
     let (none, ids) = (BTreeMap::<String, Tags>::new(), form.strings("ReservedInstancesId"));
-    let each = all.iter().map(|(id, one)| (*id, *one));
+    let each = all.iter().map(|(id, one)| (*id, one));
     let chosen = choose(each, form, &ids, "InvalidReservedInstancesId.NotFound", &none)?;
     let mut xml = Xml::new();
-    xml.list("reservedInstancesSet", chosen, |xml, (_, one)| {
+    xml.list("reservedInstancesSet", chosen, |xml, (_, Listed { own: one, state })| {
         let (start, end) = cx.term(one.lasting);
         xml.text("reservedInstancesId", &one.id)
             .text("instanceType", &one.instance_type)
@@ -54,7 +61,7 @@ pub(crate) fn reserved_instances(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml
             .text("usagePrice", "0.0")
             .text("instanceCount", one.count)
             .text("productDescription", "Linux/UNIX")
-            .text("state", "active")
+            .text("state", state)
             .text("instanceTenancy", "default")
             .text("currencyCode", cx.config.currency())
             .text("offeringClass", "standard")
@@ -74,9 +81,14 @@ impl Cx<'_> {
         !since(lasting.ends_after) && !since(lasting.gone_after)
     }
 
+    /// Its state: `queued` until it begins.
+    pub(crate) fn state_of(&self, lasting: Lasting) -> &'static str {
+        if self.term(lasting).0 > self.wall { "queued" } else { "active" }
+    }
+
     /// Its beginning and its end.
     pub(crate) fn term(&self, lasting: Lasting) -> (Timestamp, Timestamp) {
-        let start = self.state.started.1;
+        let start = self.since_start(lasting.begins_after.unwrap_or_default());
         let year = SignedDuration::from_secs(YEAR);
         let end = lasting.ends_after.map(|after| self.since_start(after));
         (start, end.unwrap_or_else(|| start.saturating_add(year).unwrap_or(Timestamp::MAX)))

@@ -48,6 +48,8 @@ pub struct AccountPlacementGroup {
 /// Time for which the account has a commitment, from the region's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lasting {
+    /// Time after which it begins, queued until then; the region's start where none is given.
+    pub begins_after: Option<Duration>,
     /// Time after which it ends; a year where none is given.
     pub ends_after: Option<Duration>,
     /// Time after which AWS no longer names it, whatever its end is: it was sold, or returned.

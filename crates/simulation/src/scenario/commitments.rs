@@ -27,7 +27,9 @@ pub struct ScenarioReservedInstances {
     /// Dollars an hour of each.
     #[serde(default)]
     pub price: f64,
-    /// Time after the start at which they end, `2h`; a year without.
+    /// Time after the start at which they begin, `24h`, queued until then; at the start without.
+    pub begins_after: Option<Spanned<String>>,
+    /// Time after the start at which they end, `2h`; a year from their beginning without.
     pub ends_after: Option<Spanned<String>>,
     /// Time after the start from which AWS no longer names them, whatever their end is.
     pub gone_after: Option<Spanned<String>>,
@@ -44,17 +46,19 @@ pub struct ScenarioSavingsPlan {
     /// Part by which its rates are below the on-demand prices, 0 to 0.9.
     pub discount: Option<Spanned<f64>>,
     /// As of Reserved Instances.
+    pub begins_after: Option<Spanned<String>>,
     pub ends_after: Option<Spanned<String>>,
     pub gone_after: Option<Spanned<String>>,
 }
 
 /// Commitments as the region takes them.
 pub(super) fn of_account(path: &str, scenario: &Scenario) -> AccountCommitments {
-    let lasting = |ends: &Option<Spanned<String>>, gone: &Option<Spanned<String>>| {
+    let lasting = |times: [&Option<Spanned<String>>; 3]| {
         let read = |text: &Option<Spanned<String>>| -> Option<Duration> {
             text.as_ref().and_then(|text| duration(path, "endsAfter", text).ok())
         };
-        Lasting { ends_after: read(ends), gone_after: read(gone) }
+        let [begins_after, ends_after, gone_after] = times.map(read);
+        Lasting { begins_after, ends_after, gone_after }
     };
     let instances = scenario.reserved_instances.iter().map(|one| AccountReservedInstances {
         id: one.id.value.clone(),
@@ -62,14 +66,14 @@ pub(super) fn of_account(path: &str, scenario: &Scenario) -> AccountCommitments 
         zone: one.zone.as_ref().map(|zone| zone.value.clone()),
         count: one.count,
         price: one.price,
-        lasting: lasting(&one.ends_after, &one.gone_after),
+        lasting: lasting([&one.begins_after, &one.ends_after, &one.gone_after]),
     });
     let plans = scenario.savings_plans.iter().map(|one| AccountSavingsPlan {
         id: one.id.value.clone(),
         family: one.family.clone(),
         dollars_per_hour: one.dollars_per_hour.value,
         discount: one.discount.as_ref().map_or(DISCOUNT, |discount| discount.value),
-        lasting: lasting(&one.ends_after, &one.gone_after),
+        lasting: lasting([&one.begins_after, &one.ends_after, &one.gone_after]),
     });
     AccountCommitments { reserved_instances: instances.collect(), savings_plans: plans.collect() }
 }
@@ -87,6 +91,7 @@ impl Checker<'_> {
                 self.zone(&field("zone"), zone, catalogue);
             }
             self.own_id(&field("id"), &one.id, scenario.reserved_instances[..index].iter().map(|other| &other.id));
+            self.times(&field("beginsAfter"), one.begins_after.as_ref());
             self.times(&field("endsAfter"), one.ends_after.as_ref());
             self.times(&field("goneAfter"), one.gone_after.as_ref());
         }
@@ -104,6 +109,7 @@ impl Checker<'_> {
                 self.mistake(field("discount"), discount, what, format!("0 to {MOST_DISCOUNT}"));
             }
             self.own_id(&field("id"), &one.id, scenario.savings_plans[..index].iter().map(|other| &other.id));
+            self.times(&field("beginsAfter"), one.begins_after.as_ref());
             self.times(&field("endsAfter"), one.ends_after.as_ref());
             self.times(&field("goneAfter"), one.gone_after.as_ref());
         }

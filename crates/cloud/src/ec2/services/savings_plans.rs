@@ -88,9 +88,9 @@ impl SavingsPlans {
         Self(ServiceClient::new(&SAVINGS_PLANS, config, partition))
     }
 
-    /// A page of the active plans, and the next page's name.
+    /// A page of the plans that are active or queued, and the next page's name.
     pub async fn describe_savings_plans(&self, next_token: Option<&str>) -> Called<(Vec<SavingsPlan>, Option<String>)> {
-        let body = paged(json!({"states": ["active"], "maxResults": PLANS_PAGE}), next_token);
+        let body = paged(json!({"states": ["active", "queued"], "maxResults": PLANS_PAGE}), next_token);
         self.0
             .send(call("DescribeSavingsPlans", "/DescribeSavingsPlans", &body), |body| {
                 let page = output_of::<PlansPage>(body)?;

@@ -217,7 +217,7 @@ async fn savings_plans_are_asked_at_their_one_host_page_by_page() {
         (line.as_str(), kind.as_str()),
         ("POST https://savingsplans.amazonaws.com/DescribeSavingsPlans", "application/json")
     );
-    let wanted = serde_json::json!({"states": ["active"], "maxResults": 100, "nextToken": "s"});
+    let wanted = serde_json::json!({"states": ["active", "queued"], "maxResults": 100, "nextToken": "s"});
     assert_eq!(serde_json::from_str::<serde_json::Value>(&body).unwrap(), wanted);
     assert!(server.last("authorization").1.contains("/us-east-1/savingsplans/aws4_request"));
     assert_eq!((found[0].commitment.as_deref(), found[1].savings_plan_id.as_deref()), (Some("1.5"), None));

@@ -24,8 +24,9 @@ fn page_of(body: &Value, size: usize) -> Result<ResultPage, AwsError> {
 
 fn plans(cx: &mut Cx<'_>, body: &Value) -> Result<Value, AwsError> {
     let states = body.get("states").and_then(Value::as_array);
-    let active = states.is_none_or(|states| states.iter().any(|state| state == "active"));
-    let all = cx.config.commitments.savings_plans.iter().filter(|one| active && cx.lasts(one.lasting));
+    let is_asked = |state: &str| states.is_none_or(|states| states.iter().any(|one| one == state));
+    let all = cx.config.commitments.savings_plans.iter();
+    let all = all.filter(|one| cx.lasts(one.lasting) && is_asked(cx.state_of(one.lasting)));
     let (page, next) = page_of(body, 100)?.cut(all.map(|one| (one.id.clone(), one)));
     let plans: Vec<Value> = page.into_iter().map(|one| plan(cx, one)).collect();
     Ok(with_next(json!({"savingsPlans": plans}), next))
@@ -39,7 +40,7 @@ fn plan(cx: &Cx<'_>, one: &AccountSavingsPlan) -> Value {
         "savingsPlanArn": format!("arn:{partition}:savingsplans::{ACCOUNT}:savingsplan/{}", one.id),
         "start": stamp(start),
         "end": stamp(end),
-        "state": "active",
+        "state": cx.state_of(one.lasting),
         "region": of_family.then_some(&cx.config.region),
         "ec2InstanceFamily": one.family,
         "savingsPlanType": if of_family { "EC2Instance" } else { "Compute" },
