@@ -28,6 +28,12 @@ class ReservedTest(RuleTest):
         self.assert_found(self.story(2))
         self.assert_found(self.story(1), "INV-24")
 
+    def test_the_size_of_a_reservation_may_change(self):
+        for has, count, at, found in [(1, 2, 55, []), (2, 1, 55, ["INV-24"]), (2, 1, 65, [])]:
+            log = self.story(has)
+            log.step(at, "resizeReserved", id="cr-1", count=count)
+            self.assert_found(log, *found)
+
     def test_an_instance_that_has_ended_makes_room(self):
         self.assert_found(self.story(1, ended=55))
 

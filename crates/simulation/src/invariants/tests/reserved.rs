@@ -21,6 +21,23 @@ fn more_instances_than_a_reservation_has_are_inv_24() {
     assert_none(|run| uses(run, 1, Some(55.0)));
 }
 
+#[test]
+fn inv_24_follows_the_size_of_a_reservation() {
+    let resized = |count: u32| Action::ResizeReserved { id: "cr-1".into(), count };
+    assert_none(|run| {
+        uses(run, 1, None);
+        run.step(55.0, &resized(2));
+    });
+    assert_only("INV-24", |run| {
+        uses(run, 2, None);
+        run.step(55.0, &resized(1));
+    });
+    assert_none(|run| {
+        uses(run, 2, None);
+        run.step(65.0, &resized(1));
+    });
+}
+
 /// A bought machine of this zone, and a reservation of one instance in zone a, for so long.
 fn beside(run: &mut Run, zone: &str, end: f64) {
     let slots = json!([{"id": "cr-1", "instanceType": "m5.large", "zone": "a", "count": 1}]);
