@@ -212,6 +212,7 @@ impl LiveCluster {
 pub fn planning_input(settings: &Settings, instance_types: OffersByClass, now: Moment) -> PlanningInput {
     PlanningInput {
         of_static: false,
+        into_sick_zones: false,
         instance_types,
         preferences: settings.preferences,
         min_values: settings.min_values,

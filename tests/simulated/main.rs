@@ -32,6 +32,8 @@ mod fields;
 mod incidents;
 #[path = "ends/interruption.rs"]
 mod interruption;
+#[path = "cloud/last_place.rs"]
+mod last_place;
 mod metrics;
 #[path = "ends/moves.rs"]
 mod moves;

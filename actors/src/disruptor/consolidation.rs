@@ -166,6 +166,7 @@ impl Disruptor {
         let (settings, now) = (&self.env.settings, self.env.moment());
         PlanningInput {
             of_static: false,
+            into_sick_zones: false,
             instance_types: self.offers.clone(),
             preferences: settings.preferences,
             min_values: settings.min_values,

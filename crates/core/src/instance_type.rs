@@ -64,7 +64,8 @@ pub struct Offering {
     pub price: f64,
     /// True if it is believed to be available now.
     pub available: bool,
-    /// Number of instances that its capacity reservation has left; no bound where it is not given. Offerings with the same
+    /// Number of instances that its capacity reservation has left; no bound where it is not given, and for a reservation that is
+    /// not available either that nothing can be launched into it, whatever is left. Offerings with the same
     /// `karpenter.k8s.aws/capacity-reservation-id` are of one reservation, which has the least of their numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation_capacity: Option<u32>,

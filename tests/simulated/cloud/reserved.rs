@@ -11,10 +11,10 @@ use crate::played::{Played, at, manifests, play_over, play_with};
 
 const SELECTS: &str = "  capacityReservationSelectorTerms: [{tags: {team: web}}]\n";
 const ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
-const MINUTE: f64 = 60.0;
+pub(crate) const MINUTE: f64 = 60.0;
 
 /// So many pods, each on a node of its own, of a pool of these capacity types; its class selects reservations or does not.
-fn workload(pods: u32, capacity_types: &str, selects: bool) -> String {
+pub(crate) fn workload(pods: u32, capacity_types: &str, selects: bool) -> String {
     let class = format!("  role: KarpenterNodeRole-demo\n{}", if selects { SELECTS } else { "" });
     manifests(pods)
         .replace("  role: KarpenterNodeRole-demo\n", &class)
@@ -23,27 +23,27 @@ fn workload(pods: u32, capacity_types: &str, selects: bool) -> String {
 }
 
 /// The same, whose pool consolidates.
-fn consolidating(pods: u32, capacity_types: &str, selects: bool) -> String {
+pub(crate) fn consolidating(pods: u32, capacity_types: &str, selects: bool) -> String {
     workload(pods, capacity_types, selects)
         .replace("consolidationPolicy: WhenEmpty, consolidateAfter: Never", "consolidateAfter: 30s")
 }
 
 /// The same with another label in the pool's template, by which all nodes drift.
-fn relabelled(manifests: &str) -> String {
+pub(crate) fn relabelled(manifests: &str) -> String {
     manifests.replace(
         "  template:\n    spec:\n      expireAfter",
         "  template:\n    metadata: {labels: {release: two}}\n    spec:\n      expireAfter",
     )
 }
 
-fn with_budget(manifests: &str, unavailable: u32) -> String {
+pub(crate) fn with_budget(manifests: &str, unavailable: u32) -> String {
     format!(
         "{manifests}---\napiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {{name: web, namespace: default}}\nspec: {{maxUnavailable: {unavailable}, selector: {{matchLabels: {{app: web}}}}}}\n"
     )
 }
 
 /// Reservations of the class's team: id, last letter of the zone, instances.
-fn reservations(all: &[(&str, &str, u32)]) -> String {
+pub(crate) fn reservations(all: &[(&str, &str, u32)]) -> String {
     let one = |(id, zone, count): &(&str, &str, u32)| {
         format!(
             "  - {{id: {id}, instanceType: m5.large, zone: ca-west-1{zone}, count: {count}, tags: {{team: web}}}}\n"
@@ -57,7 +57,7 @@ fn nodes(played: &Played) -> &Vec<Value> {
 }
 
 /// Number of nodes at the end of each reservation; of those that are bought under an empty id.
-fn in_reservations(played: &Played) -> BTreeMap<&str, usize> {
+pub(crate) fn in_reservations(played: &Played) -> BTreeMap<&str, usize> {
     let mut all = BTreeMap::new();
     for node in nodes(played) {
         let id = node["labels"][ID].as_str().unwrap_or("");
@@ -68,7 +68,7 @@ fn in_reservations(played: &Played) -> BTreeMap<&str, usize> {
 }
 
 /// The least number of Ready pods of the workload after that time.
-fn least_ready(played: &Played, after: f64) -> usize {
+pub(crate) fn least_ready(played: &Played, after: f64) -> usize {
     let (mut ready, mut least) = (BTreeSet::new(), usize::MAX);
     for event in played.seen("pod", &[]) {
         if at(event) > after {
@@ -84,20 +84,20 @@ fn least_ready(played: &Played, after: f64) -> usize {
     least.min(ready.len())
 }
 
-fn all_of_release_two(played: &Played) {
+pub(crate) fn all_of_release_two(played: &Played) {
     for node in nodes(played) {
         assert_eq!(node["labels"]["release"], "two", "{node}");
     }
 }
 
-fn never_refused(played: &Played) {
+pub(crate) fn never_refused(played: &Played) {
     let refused = played.events.iter().filter(|event| event.to_string().contains("ReservationCapacityExceeded"));
     assert_eq!(refused.count(), 0, "{}: more was asked for than there is", played.name);
 }
 
 /// Plays manifests, and others that are applied after five minutes, until nothing has been under way for twenty: what moves nodes
 /// looks at them every few seconds, and puts them off for minutes at most.
-fn changed(name: &str, before: &str, after: &str, scenario: &str) -> Played {
+pub(crate) fn changed(name: &str, before: &str, after: &str, scenario: &str) -> Played {
     write(&format!("{name}/after.yaml"), after);
     play_over(
         name,

@@ -13,7 +13,6 @@ use super::launches::room::{limits_of, usage, with_cost};
 use super::objects::{daemon::ComingDaemons, load::with_itself};
 use super::storage::any_attaches;
 use super::{JoinedNode, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, WatchedKind};
-use crate::adoption;
 use crate::commitments::Commitments;
 use crate::daemons::DaemonShare;
 use crate::instance_type::{InstanceType, subtract_reserved};
@@ -22,7 +21,7 @@ use crate::lifecycle::claim::packing_requirement;
 use crate::pod::Pod;
 use crate::problem::{ExistingNode, MinValuesPolicy, Namespace, Policy, Pool, PreferencePolicy, Problem, UnusablePool};
 use crate::resources::{PODS, Resources};
-use crate::validity;
+use crate::{adoption, validity};
 
 /// The input of a problem beside the snapshot.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +46,8 @@ pub struct PlanningInput {
     pub only: Option<BTreeSet<String>>,
     /// True for a plan of static pools, which leaves out all others.
     pub of_static: bool,
+    /// True if zones where most nodes are unwell are places for pods of unwell nodes.
+    pub into_sick_zones: bool,
 }
 
 /// A problem, and the meaning of its indices.
@@ -162,7 +163,7 @@ impl Snapshot {
         }
         let mut held = self.hold_back(&mut problem.pods, input.now);
         held.extend(self.keep_off_refused(&mut problem.pods, input.now, &mut refused_places));
-        self.keep_off_sick_places(&mut problem.pods, &existing);
+        self.keep_off_sick_places(&mut problem.pods, &existing, input.into_sick_zones);
         let unsettled = self.pools.values().any(|pool| is_unsettled(pool));
         Planning { problem: Arc::new(problem), pools, existing, skipped, held, unsettled, refused_places }
     }

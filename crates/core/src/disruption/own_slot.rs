@@ -9,24 +9,24 @@
 //!
 //! The pool's annotation `dovetail.dev/ended-first` names the node before it goes, so that a later leader knows of it too.
 //!
-//! A launch that failed never leads here: what EC2 refuses for now counts as a place. [`own_slot`] asks for a node, whatever
-//! the reason for which it is to go; [`OwnSlots`] lets one node of a pool go at a time.
+//! A launch that failed never leads here: what EC2 refuses for now counts as a place. [`find_own_slot`] asks for a node,
+//! whatever the reason for which it is to go; [`OwnSlots`] lets one node of a pool go at a time.
+
+mod places;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dovetail_api::names::labels::{CAPACITY_RESERVATION_ID, CAPACITY_TYPE, RESERVED};
+use dovetail_api::names::labels::CAPACITY_RESERVATION_ID;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use self::places::is_usable;
+pub(super) use self::places::{endless_drain, find_own_slot, full_reservation, needs_slot, pods_of, stranded};
 use super::look::{DisruptedClaim, Look, OffersByClass};
-use super::machines::NodeAndClaim;
-use crate::Offering;
 use crate::clock::later;
-use crate::cluster_state::{ClaimEntry, PlanningInput, PodEntry, Snapshot};
+use crate::cluster_state::{ClaimEntry, PodEntry, Snapshot};
 use crate::lifecycle::ClaimStage;
-use crate::pack::{Options, solve};
-use crate::problem::Problem;
 
 /// Time from an instance's end after which its place in the reservation counts as lost: EC2's count is read at once, and once
 /// more ten seconds later.
@@ -36,6 +36,8 @@ const SETTLED: SignedDuration = SignedDuration::from_secs(30);
 /// Longest wait for a successor while an instance of the reservation is free, or until the pods on it are Ready: whatever waits
 /// then waits for something else. The longest wait of repairs, too, where the instance is lost.
 const AWAITED: SignedDuration = SignedDuration::from_secs(3600);
+/// Time after which a node that was noted and has not been ordered away is not about to go.
+const GIVEN_UP: SignedDuration = SignedDuration::from_secs(60);
 /// Time until the next look while a successor is awaited.
 const AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
@@ -91,72 +93,6 @@ struct Note {
 #[derive(Clone, Debug, Default)]
 pub struct OwnSlots {
     endings: BTreeMap<String, Ending>,
-}
-
-/// The reservation, by id, whose full count only this node's end lowers, where its pods have no other place. `None` where they
-/// have or may have one, or would not come back to it.
-pub(super) fn own_slot(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, input: &PlanningInput) -> Option<String> {
-    let label = |key: &str| machine.node.labels.get(key).map(String::as_str);
-    let own = label(CAPACITY_RESERVATION_ID).filter(|_| label(CAPACITY_TYPE) == Some(RESERVED))?;
-    let pods = machine.load?.pods.values().filter(|pod| pod.is_active() && pod.reschedulable());
-    let pods: Vec<&Arc<PodEntry>> = pods.collect();
-    let failed = !snapshot.closed_pools.is_empty() || pods.iter().any(|pod| is_sold_out(pod, snapshot));
-    if pods.is_empty() || failed {
-        return None;
-    }
-    let mut problem = Arc::unwrap_or_clone(snapshot.planning_for(input, &pods).problem);
-    problem.existing_nodes.retain(|node| node.name != machine.node.name);
-    let all = problem.instance_types.iter().flat_map(|one| &one.offerings);
-    let mut of_own = all.filter(|one| one.reservation() == Some(own)).peekable();
-    if of_own.peek().is_none() || !of_own.all(is_used_up) {
-        return None;
-    }
-    let elsewhere = with_offerings(problem.clone(), |one| one.available |= !is_used_up(one));
-    if all_fit(&elsewhere) {
-        return None;
-    }
-    let freed = with_offerings(problem, |one| {
-        if one.reservation() == Some(own) {
-            (one.available, one.reservation_capacity) = (true, Some(1));
-        }
-    });
-    all_fit(&freed).then(|| own.to_owned())
-}
-
-/// True if a node's pods have no place but an instance of that reservation, free or not, which the node is in itself.
-pub(super) fn needs_slot(look: &Look<'_>, machine: &NodeAndClaim<'_>, reservation: &str) -> bool {
-    let label = |key: &str| machine.node.labels.get(key).map(String::as_str);
-    if label(CAPACITY_TYPE) != Some(RESERVED) || label(CAPACITY_RESERVATION_ID) != Some(reservation) {
-        return false;
-    }
-    let pods = machine.load.into_iter().flat_map(|load| load.pods.values());
-    let pods: Vec<&Arc<PodEntry>> = pods.filter(|pod| pod.is_active() && pod.reschedulable()).collect();
-    let mut problem = Arc::unwrap_or_clone(look.snapshot.planning_for(&input_of(look), &pods).problem);
-    problem.existing_nodes.retain(|node| node.name != machine.node.name);
-    let elsewhere = with_offerings(problem, |one| {
-        one.available = one.reservation() != Some(reservation) && (one.available || !is_used_up(one));
-    });
-    !all_fit(&elsewhere)
-}
-
-/// True if it is of a reservation of which nothing is left.
-fn is_used_up(one: &Offering) -> bool {
-    one.reservation().is_some() && one.reservation_capacity == Some(0)
-}
-
-fn is_sold_out(pod: &PodEntry, snapshot: &Snapshot) -> bool {
-    snapshot.sold_out.contains_key(&pod.pod.uid)
-}
-
-fn with_offerings(mut problem: Problem, change: impl Fn(&mut Offering)) -> Problem {
-    for one in &mut problem.instance_types {
-        Arc::make_mut(one).offerings.iter_mut().for_each(&change);
-    }
-    problem
-}
-
-fn all_fit(problem: &Problem) -> bool {
-    solve(problem, &Options::default()).unscheduled.is_empty()
 }
 
 impl OwnSlots {
@@ -224,6 +160,10 @@ impl OwnSlots {
         let mut lost = Vec::new();
         self.endings.retain(|pool, ending| {
             let Some(of_pool) = snapshot.pools.get(pool) else { return false };
+            // Something has come between the note and the order.
+            if !ending.ordered && now.duration_since(ending.begun) >= GIVEN_UP {
+                return false;
+            }
             match ending.state(snapshot, offers, now) {
                 State::Over => return false,
                 State::UnderWay => {}
@@ -268,15 +208,16 @@ impl Ending {
         };
         let mut successors = snapshot.claims.values().filter(is_successor).peekable();
         let any = successors.peek().is_some();
-        if successors.any(|entry| serves(entry, snapshot)) {
-            return State::Over;
-        }
         // Pods that waited before it went are not its own.
         let is_displaced =
             |pod: &Arc<PodEntry>| pod.waits_for_node() && pod.pod.created.is_none_or(|time| time >= since);
+        let awaited = snapshot.pods.values().any(is_displaced);
+        if successors.any(|entry| serves(entry, snapshot, awaited)) {
+            return State::Over;
+        }
         let full = is_full(&self.ended.reservation, offers);
         self.free = if full { None } else { Some(self.free.unwrap_or(now)) };
-        let waiting = any || snapshot.pods.values().any(is_displaced);
+        let waiting = any || awaited;
         match now.duration_since(gone) {
             passed if !waiting && passed >= SETTLED => State::Over,
             // Its successor is there, and something else keeps its pods from being Ready.
@@ -295,17 +236,18 @@ fn is_in(entry: &ClaimEntry, reservation: &str) -> bool {
     own.is_some_and(|own| own == reservation) || pins.flat_map(|pin| &pin.values).any(|id| id == reservation)
 }
 
-/// True if a claim's Node is ready for pods, and those on it are Ready.
-fn serves(entry: &ClaimEntry, snapshot: &Snapshot) -> bool {
+/// True if a claim's Node is ready for pods, and those on it are Ready. `awaited`: pods wait, so that some have to be there.
+fn serves(entry: &ClaimEntry, snapshot: &Snapshot, awaited: bool) -> bool {
     let pods = snapshot.loads.get(&entry.facts.node).into_iter().flat_map(|load| load.pods.values());
     let mut own = pods.filter(|pod| pod.is_active() && pod.reschedulable()).peekable();
-    entry.facts.stage == Some(ClaimStage::Initialized) && own.peek().is_some() && own.all(|pod| pod.ready)
+    let any = own.peek().is_some() || !awaited;
+    entry.facts.stage == Some(ClaimStage::Initialized) && any && own.all(|pod| pod.ready)
 }
 
 /// True if nothing is left of a reservation by EC2's last count.
 fn is_full(reservation: &str, offers: &OffersByClass) -> bool {
     let all = offers.values().flat_map(|types| types.iter()).flat_map(|one| &one.offerings);
-    let mut own = all.filter(|one| one.reservation() == Some(reservation));
+    let mut own = all.filter(|one| one.reservation() == Some(reservation) && is_usable(one));
     own.all(|one| one.reservation_capacity == Some(0))
 }
 
@@ -316,14 +258,4 @@ pub(super) fn follow_ended_first(look: &mut Look<'_>) {
     if look.memory.own_slots.kept().next().is_some() {
         look.look_again(Some(later(look.now, AGAIN)));
     }
-}
-
-/// The reservation whose instance a node has to give up first ([`own_slot`]).
-pub(super) fn find_own_slot(look: &Look<'_>, machine: &NodeAndClaim<'_>) -> Option<String> {
-    own_slot(machine, look.snapshot, &input_of(look))
-}
-
-fn input_of(look: &Look<'_>) -> PlanningInput {
-    let known = look.memory.planning.clone();
-    PlanningInput { instance_types: look.offers.clone(), now: look.moment, only: None, ..known }
 }

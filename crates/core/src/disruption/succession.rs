@@ -8,6 +8,9 @@
 //!                          └── no ──► gate ──► Remove, and no other of the pool until it has its nodes again
 //! ```
 //!
+//! Where all that the pool may launch are reservations, and full, the node's own instance is what its successor gets: it goes
+//! first as such a node of another pool does (`own_slot`), whatever the gates.
+//!
 //! The condition is all that a later leader needs.
 
 use dovetail_api::names::conditions::{DISRUPTION_REASON, TRUE};
@@ -19,6 +22,7 @@ use super::drift::{DriftedNode, UnreplacedNode, together};
 use super::emptiness::PoolNodeTotals;
 use super::look::{DisruptedClaim, Look, disrupted};
 use super::machines::NodeAndClaim;
+use super::own_slot::{EndedFirst, endless_drain, full_reservation, pods_of, stranded};
 use super::pools::{DisruptionPool, Observing};
 use super::{Blocked, RemovalReason, allowed};
 use crate::clock::later;
@@ -234,6 +238,9 @@ pub(super) fn order_successor<'a>(
         return false;
     }
     let begun = successions_begun(look, pool);
+    if let Some(reservation) = full_reservation(look, machine) {
+        return begun == 0 && end_in_slot(look, view, machine, &count, cause, reservation);
+    }
     if count.room() <= begun {
         return begun == 0 && end_at_limit(look, view, machine, &count, cause);
     }
@@ -288,10 +295,52 @@ fn end_at_limit<'a>(
     if count.going > 0 || !count.outgoing.is_empty() || count.initialized() < count.desired {
         return false;
     }
+    if let Some(why) = endless(look, machine, cause) {
+        look.block(machine, why, None);
+        return false;
+    }
     let disrupted = disrupted(machine);
     look.out.successions.ended.push(EndedAtLimit { disrupted: disrupted.clone(), reason, limit });
     look.go(cause, disrupted);
     true
+}
+
+/// Ends a node whose successor has no place but the instance of a reservation that the node is in.
+fn end_in_slot<'a>(
+    look: &mut Look<'a>,
+    view: &DisruptionPool<'a>,
+    machine: &NodeAndClaim<'a>,
+    count: &ReplicaCount<'_>,
+    cause: DisruptionCause,
+    reservation: String,
+) -> bool {
+    let full = format!("reservation {reservation} has no instance left for its successor");
+    let other = look.memory.own_slots.other_than(&machine.claim.pool, &machine.claim.uid);
+    let why = if view.pool.metadata.deletion_timestamp.is_some() || !view.is_ready() {
+        Some(format!("{full}, and nothing is launched for the NodePool now"))
+    } else if let Some(other) = other {
+        Some(format!("the successor of node {other} of its nodepool comes first"))
+    } else {
+        endless(look, machine, cause)
+    };
+    if let Some(why) = why {
+        look.block(machine, why, None);
+        return false;
+    }
+    if count.going > 0 || !count.outgoing.is_empty() || count.initialized() < count.desired {
+        return false;
+    }
+    look.end_first(EndedFirst { disrupted: disrupted(machine), reservation }, cause);
+    true
+}
+
+/// The reason that a node's drain would never end, if nothing bounds it.
+fn endless<'a>(look: &Look<'a>, machine: &NodeAndClaim<'a>, cause: DisruptionCause) -> Option<String> {
+    let bounded = cause.grace().is_some() || look.claims_grace(machine).is_some();
+    // The plan is for those that may need it.
+    let pods = pods_of(machine);
+    let may = !bounded && endless_drain(look.snapshot, &pods).is_some();
+    may.then(|| endless_drain(look.snapshot, &stranded(look, machine, &pods))).flatten()
 }
 
 /// Number of a pool's nodes that this look has marked.

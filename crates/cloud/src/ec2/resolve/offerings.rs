@@ -37,11 +37,12 @@ pub(super) fn resolve_offerings(
     }
     for reservation in class.reservations.iter().filter(|one| one.instance_type == info.name) {
         let Some(zone) = zones.iter().find(|zone| zone.name == reservation.zone) else { continue };
-        let available = compatible && may_be_in(class, &zone.name) && reservation.active && reservation.left > 0;
+        let usable = compatible && may_be_in(class, &zone.name) && reservation.active;
         // Paid for already: it only has to be cheaper than anything that is bought, and the smaller the cheaper.
         let price = catalogue.on_demand.get(&info.name).copied().unwrap_or(0.0) / RESERVED_PRICE;
-        let mut offering = offering(zone, RESERVED, price, available);
-        offering.reservation_capacity = Some(reservation.left);
+        let mut offering = offering(zone, RESERVED, price, usable && reservation.left > 0);
+        // One that nothing can be launched into has no count: no instance that is freed makes a place there.
+        offering.reservation_capacity = usable.then_some(reservation.left);
         offering.requirements.push(NodeSelectorRequirement::one_of(CAPACITY_RESERVATION_ID, [reservation.id.as_str()]));
         offering
             .requirements

@@ -68,8 +68,10 @@ impl Ec2Cloud {
         for one in self.describe_reservations(vec![]).await? {
             let id = one.capacity_reservation_id().unwrap_or_default();
             if ids.iter().any(|wanted| wanted == id) {
-                let count = one.available_instance_count().and_then(|count| u32::try_from(count).ok());
-                left.insert(id.to_owned(), count.unwrap_or(0));
+                let free = one.available_instance_count().unwrap_or(0);
+                // No more can be free than there are.
+                let count = free.min(one.total_instance_count().unwrap_or(free));
+                left.insert(id.to_owned(), u32::try_from(count).unwrap_or(0));
             }
         }
         Ok(left)

@@ -13,8 +13,13 @@ use crate::pod::Pod;
 const LEAST_UNWELL: usize = 2;
 
 impl Snapshot {
-    /// Keeps pods that leave their node for its repair off unwell nodes and zones.
-    pub(in crate::cluster_state) fn keep_off_sick_places(&self, pods: &mut [Pod], existing: &[JoinedNode]) {
+    /// Keeps pods that leave their node for its repair off unwell nodes and, unless `into_zones`, off unwell zones.
+    pub(in crate::cluster_state) fn keep_off_sick_places(
+        &self,
+        pods: &mut [Pod],
+        existing: &[JoinedNode],
+        into_zones: bool,
+    ) {
         let repaired = self.claims.values().filter(|entry| entry.facts.repaired && !entry.facts.node.is_empty());
         let nodes: BTreeSet<&str> = repaired.map(|entry| entry.facts.node.as_str()).collect();
         if nodes.is_empty() {
@@ -25,7 +30,7 @@ impl Snapshot {
             node.is_some_and(|node| !node.unwell.is_empty())
         };
         let unwell: Vec<&String> = existing.iter().filter(is_unwell).map(|node| &node.name).collect();
-        let zones = self.sick_zones();
+        let zones = if into_zones { Vec::new() } else { self.sick_zones() };
         let node = |pod: &Pod| self.pods.get(pod.base_uid()).map_or("", |entry| entry.node_name.as_str());
         for pod in pods.iter_mut().filter(|pod| nodes.contains(node(pod))) {
             pod.refused_nodes.extend(unwell.iter().map(|name| (*name).clone()));
@@ -36,7 +41,7 @@ impl Snapshot {
     }
 
     /// Zones where most initialized nodes are unwell, if there is a zone where most are not: else no zone is at fault.
-    fn sick_zones(&self) -> Vec<String> {
+    pub(crate) fn sick_zones(&self) -> Vec<String> {
         let mut zones: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         for node in self.nodes.values().filter(|node| node.managed() && node.is_labelled(labels::INITIALIZED)) {
             let Some(zone) = node.labels.get(labels::ZONE) else { continue };

@@ -26,6 +26,8 @@ use crate::problem::Problem;
 
 /// Longest time after a move of its workload at which a pod's arrival counts as by that move.
 const ARRIVES_WITHIN: SignedDuration = SignedDuration::from_mins(30);
+/// Least time for which a move into what is paid for has to last.
+const WORTH_A_MOVE: SignedDuration = SignedDuration::from_hours(1);
 
 /// The cluster, with the objects that its indices stand for.
 pub(super) struct Live {
@@ -70,6 +72,7 @@ pub(super) fn live(question: &Question) -> Live {
     let mut reserved: BTreeMap<String, u32> = BTreeMap::new();
     let found = question.waiting.iter().flat_map(|command| &command.reserved).chain(&question.kept_slots);
     found.for_each(|id| *reserved.entry(id.clone()).or_default() += 1);
+    reserved.extend(ending_soon(snapshot, question.now.wall).map(|id| (id, u32::MAX)));
     subtract_reserved(&mut problem.instance_types, &reserved);
     let packed: FxHashMap<String, Pod> = problem.pods.drain(..).map(|pod| (pod.uid.clone(), pod)).collect();
     for node in &mut problem.existing_nodes {
@@ -110,6 +113,14 @@ pub(super) fn live(question: &Question) -> Live {
     }
     planning.problem = Arc::new(Problem::default());
     Live { cluster, planning, claims, said }
+}
+
+/// Reservations, by id, that end within the hour: nobody is moved for so little.
+fn ending_soon(snapshot: &Snapshot, now: Timestamp) -> impl Iterator<Item = String> {
+    let all = snapshot.classes.values().filter_map(|class| class.status.as_ref());
+    let all = all.flat_map(|status| &status.capacity_reservations);
+    let ends = move |end: Timestamp| end.duration_since(now) <= WORTH_A_MOVE;
+    all.filter(move |one| one.end_time.as_ref().is_some_and(|end| ends(end.0))).map(|one| one.id.clone())
 }
 
 /// Numbers of pods, by PodDisruptionBudget, on nodes that go and not evicted yet: as many evictions that it allows are theirs.

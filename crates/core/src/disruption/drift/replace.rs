@@ -5,6 +5,8 @@
 //! Where a place does not come in time, the node stays and loses the taint, and its pool's next try waits: two minutes, then four, up to an hour, one node at a time. So a
 //! fault that makes all replacements bad replaces nobody.
 
+use std::sync::Arc;
+
 use dovetail_api::names::annotations::ENDED_FIRST;
 use dovetail_api::names::taints;
 use jiff::{SignedDuration, Timestamp};
@@ -16,7 +18,7 @@ use crate::disruption::cause::DisruptionCause;
 use crate::disruption::emptiness::PoolNodeTotals;
 use crate::disruption::look::{DisruptedClaim, Look, disrupted};
 use crate::disruption::machines::NodeAndClaim;
-use crate::disruption::own_slot::{EndedFirst, find_own_slot, needs_slot};
+use crate::disruption::own_slot::{EndedFirst, find_own_slot, needs_slot, pods_of, stranded};
 use crate::disruption::pool_notes::noted;
 use crate::disruption::pools::{DisruptionPool, Observing};
 use crate::disruption::repair::RepairMark;
@@ -225,7 +227,7 @@ impl<'a> Look<'a> {
         let missing: Vec<_> = places.filter(|(_, place)| *place != SuccessorPlace::Ready).collect();
         let Some((pod, _)) = missing.first() else {
             return match holds {
-                None => Outcome::Ready,
+                None => self.outcome_by_force(machine, repairs, &displaced),
                 Some(why) if late => Outcome::Stays(why, true),
                 Some(_) => Outcome::Waits(true),
             };
@@ -236,19 +238,49 @@ impl<'a> Look<'a> {
             return Outcome::Stays(format!("no place is ready for pod {namespace}/{name} after ten minutes"), true);
         }
         if !hope && self.now.duration_since(one.hoped) >= WITHOUT_A_PLACE {
-            if let Some((other, begins_again)) = self.comes_first(machine, &one.disrupted.pool, repairs) {
-                let why = format!("the successor of node {other} of its nodepool comes first");
-                return Outcome::Stays(why, begins_again);
-            }
-            if let Some(reservation) = find_own_slot(self, machine) {
-                return match holds {
-                    None => Outcome::OwnSlot(reservation),
-                    Some(why) => Outcome::Stays(why, true),
-                };
-            }
-            return Outcome::Stays(format!("there is no place for pod {namespace}/{name}"), true);
+            return self.outcome_in_own_slot(machine, repairs, holds, pod);
         }
         Outcome::Waits(hope)
+    }
+
+    /// The outcome for a node whose pods have places, but for those that stay until its `terminationGracePeriod` has passed: these
+    /// lose theirs then, so that each needs one that can be had.
+    fn outcome_by_force(&self, machine: &NodeAndClaim<'a>, repairs: bool, displaced: &[&Arc<PodEntry>]) -> Outcome {
+        let is_left = |pod: &&Arc<PodEntry>| {
+            !self.snapshot.rolling.contains(&pod.pod.uid) && !displaced.iter().any(|one| one.pod.uid == pod.pod.uid)
+        };
+        let mut left = pods_of(machine);
+        left.retain(is_left);
+        if left.is_empty() {
+            return Outcome::Ready;
+        }
+        match stranded(self, machine, &left).first() {
+            None => Outcome::Ready,
+            Some(pod) => self.outcome_in_own_slot(machine, repairs, None, pod),
+        }
+    }
+
+    /// The outcome for a node where a pod has no other place.
+    fn outcome_in_own_slot(
+        &self,
+        machine: &NodeAndClaim<'a>,
+        repairs: bool,
+        holds: Option<String>,
+        pod: &PodEntry,
+    ) -> Outcome {
+        if let Some((other, begins_again)) = self.comes_first(machine, &machine.claim.pool, repairs) {
+            let why = format!("the successor of node {other} of its nodepool comes first");
+            return Outcome::Stays(why, begins_again);
+        }
+        let Some(slot) = find_own_slot(self, machine) else {
+            return Outcome::Stays(format!("there is no place for pod {}/{}", pod.pod.namespace, pod.pod.name), true);
+        };
+        let cause = self.memory.replacing.running.get(&machine.claim.uid).and_then(|one| one.cause.grace());
+        let bounded = cause.is_some() || self.claims_grace(machine).is_some();
+        match holds.or(slot.endless.filter(|_| !bounded)) {
+            None => Outcome::OwnSlot(slot.reservation),
+            Some(why) => Outcome::Stays(why, true),
+        }
     }
 
     /// The node of a pool whose successor is awaited before this one may go first; true if this one would begin again at once and
@@ -269,7 +301,7 @@ impl<'a> Look<'a> {
     }
 
     /// Ends a node before its successor stands, once its pool names it: a later leader has nothing else to know it by.
-    fn end_first(&mut self, ended: EndedFirst, cause: DisruptionCause) {
+    pub(in crate::disruption) fn end_first(&mut self, ended: EndedFirst, cause: DisruptionCause) {
         let (name, disrupted) = (ended.disrupted.pool.clone(), ended.disrupted.clone());
         self.memory.own_slots.begin(&ended, self.now);
         let note = self.memory.own_slots.note(&name);

@@ -1,6 +1,8 @@
 //! Moves into capacity reservations: what is paid for and stands empty takes the pods of nodes that are bought, in pools of any
 //! policy but node groups.
 //!
+//! Where no whole node fits, a part of a larger one's pods does, and the rest gets a node that is cheaper by enough.
+//!
 //! A reserved instance costs nothing at the margin, so a command saves all that its nodes cost. It takes one free instance of one
 //! reservation. The nodes that save the most for what they disturb come first, as many as fill it; pods that it has no room for
 //! go to other nodes that are worth their price.
@@ -11,12 +13,13 @@ use super::budget::Allowance;
 use super::command::ConsolidationCommand;
 use super::delete::receivers;
 use super::pass::Pass;
+use super::replace::bound;
 use super::{Method, RemovalReason, balanced};
 use crate::instance_type::is_marked;
 use crate::labels;
 use crate::pack::fleet::Fleet;
 use crate::pack::fleet::launch::{Bound, FreeSlot, TrialNode};
-use crate::pack::model::ids::NodeId;
+use crate::pack::model::ids::{NodeId, PodId};
 use crate::problem::Policy;
 
 /// Moves nodes that are bought into free instances of capacity reservations.
@@ -24,6 +27,11 @@ pub(super) struct Reserved;
 
 /// Number of nodes that one pass tries to move at most: each is a trial with all rules.
 const MOST_TRIALS: usize = 2000;
+/// Bounds of the tries to fill an instance with a part of a node's pods: instances, nodes for each, and types of the node for the
+/// rest. It is tried only where no whole node fits.
+const MOST_SLOTS_IN_PART: usize = 4;
+const MOST_IN_PART: usize = 16;
+const TYPES_IN_PART: usize = 8;
 
 impl Method for Reserved {
     fn name(&self) -> &'static str {
@@ -58,7 +66,7 @@ impl Method for Reserved {
             let better = |found: &ConsolidationCommand| best.as_ref().is_none_or(|best| found.saving() > best.saving());
             best = found.filter(better).or(best);
         }
-        best
+        best.or_else(|| self.in_part(pass, &slots, (&candidates, &stay)))
     }
 }
 
@@ -83,6 +91,77 @@ impl Reserved {
         pass.fleet.abandon(&mut launch);
         pass.fleet.rollback(start);
         command.filter(|command| balanced::approves(pass, command) && pass.lowers_bill(command))
+    }
+}
+
+impl Reserved {
+    /// Fills one instance of a reservation with a part of a larger node's pods; what is left gets a smaller node.
+    fn in_part(
+        &self,
+        pass: &mut Pass<'_, '_, '_>,
+        slots: &[FreeSlot],
+        (candidates, stay): (&[NodeId], &[NodeId]),
+    ) -> Option<ConsolidationCommand> {
+        let allowance = Allowance::left_in(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
+        let several = |pass: &Pass<'_, '_, '_>, node: NodeId| {
+            pass.fleet.nodes[node].pods.len() > 1 && allowance.clone().take_node(pass, node).is_ok()
+        };
+        let candidates: Vec<NodeId> = candidates.iter().copied().filter(|node| several(pass, *node)).collect();
+        let pairs = slots.iter().take(MOST_SLOTS_IN_PART);
+        let pairs = pairs.flat_map(|slot| candidates.iter().take(MOST_IN_PART).map(move |node| (slot, *node)));
+        pairs.into_iter().find_map(|(slot, node)| self.part_of(pass, slot, node, stay))
+    }
+
+    /// The command for one node; its changes are undone.
+    fn part_of(
+        &self,
+        pass: &mut Pass<'_, '_, '_>,
+        slot: &FreeSlot,
+        node: NodeId,
+        stay: &[NodeId],
+    ) -> Option<ConsolidationCommand> {
+        let mut launch = pass.fleet.launch_reserved(slot)?;
+        let start = pass.fleet.mark();
+        pass.fleet.clear(node);
+        let mut rest = pass.fleet.nodes[node].pods.clone();
+        rest.retain(|pod| !pass.fleet.load(&mut launch, *pod) && !pass.fleet.put(*pod, stay));
+        let any = !launch.pods.is_empty() && !rest.is_empty();
+        let command = any.then(|| self.with_the_rest(pass, (slot, &launch), node, &rest)).flatten();
+        pass.fleet.abandon(&mut launch);
+        pass.fleet.rollback(start);
+        let pays = |command: &ConsolidationCommand, pass: &mut Pass<'_, '_, '_>| {
+            balanced::approves(pass, command)
+                && pass.within_price_moves(command)
+                && pass.lowers_bill(command)
+                && pass.has_paid(&[node], command.saving())
+        };
+        command.filter(|command| pays(command, pass))
+    }
+
+    /// The cheapest second node that takes the rest and costs less by enough than the one that goes.
+    fn with_the_rest(
+        &self,
+        pass: &mut Pass<'_, '_, '_>,
+        (slot, launch): (&FreeSlot, &TrialNode),
+        node: NodeId,
+        rest: &[PodId],
+    ) -> Option<ConsolidationCommand> {
+        let (_, most) = pass.at_most(pass.nodes[node].pool?, &[node]);
+        let mut types = pass.fleet.prices(slot.pool);
+        types.retain(|(_, price)| *price <= most);
+        types.sort_by(|a, b| a.1.total_cmp(&b.1));
+        for (at, _) in types.into_iter().take(TYPES_IN_PART) {
+            let Some(mut second) = pass.fleet.launch(slot.pool, Some(at)) else { continue };
+            let fits = rest.iter().all(|pod| pass.fleet.load(&mut second, *pod));
+            let bound = bound(pass, &second, &[node], most).filter(|_| fits);
+            let bought = bound.and_then(|bound| pass.fleet.claim(&second, bound));
+            pass.fleet.abandon(&mut second);
+            let free = Bound { price: most, spot: true, types: None };
+            if let (Some(bought), Some(own)) = (bought, pass.fleet.claim(launch, free)) {
+                return Some(pass.command(RemovalReason::Underutilized, self.name(), vec![node], vec![own, bought]));
+            }
+        }
+        None
     }
 }
 

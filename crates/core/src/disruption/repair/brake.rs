@@ -51,8 +51,18 @@ impl<'a> Tally<'a> {
         most_unwell(self.nodes)
     }
 
-    /// True if more nodes share a condition than may be unwell.
+    /// True if more nodes share a condition than may be unwell, be it that those with its rarer reasons are so many together: a
+    /// reason tells one node from an alarm only while few have another.
     pub fn is_shared(&self, alarm: &Alarm<'a>) -> bool {
-        self.by_alarm.get(alarm).is_some_and(|nodes| nodes.len() > self.most())
+        let most = self.most();
+        let Some(nodes) = self.by_alarm.get(alarm) else { return false };
+        if nodes.len() > most {
+            return true;
+        }
+        let (condition, status, _) = *alarm;
+        let alike = self.by_alarm.range((condition, status, "")..);
+        let alike = alike.take_while(|((other, its, _), _)| (*other, *its) == (condition, status));
+        let rarer: BTreeSet<_> = alike.map(|(_, nodes)| nodes).filter(|nodes| nodes.len() <= most).flatten().collect();
+        rarer.len() > most
     }
 }

@@ -130,16 +130,25 @@ impl<'a> Look<'a> {
         if due.is_empty() {
             return;
         }
-        if allowed.is_none() {
-            return self.exhausted(&view, pool, RemovalReason::Unhealthy, due.len());
+        // A node that has never served is no disruption: budgets are of those that have.
+        let (new, due): (Vec<_>, Vec<_>) =
+            due.into_iter().partition(|one| !one.machine.initialized() && !one.machine.reboots());
+        if allowed.is_none() && !due.is_empty() {
+            self.exhausted(&view, pool, RemovalReason::Unhealthy, due.len());
         }
         if let Some(until) = self.memory.repairs.backs_off(pool, self.now) {
             self.look_again(Some(until));
-            return due.iter().for_each(|one| self.report_held(one, &ward.tally, HeldRepair::SuccessorsFellSick));
+            let all = new.iter().chain(&due);
+            return all.for_each(|one| self.report_held(one, &ward.tally, HeldRepair::SuccessorsFellSick));
         }
         let together = together(totals.nodes).saturating_sub(ward.running.len() + ward.rebooting);
         let room = allowed.after(totals.leaving + self.leaving_now(pool)).min(together);
-        self.repair_some(pool, &view, due, &ward.tally, room);
+        if !allowed.is_none() {
+            self.repair_some(pool, &view, due, &ward.tally, room);
+        }
+        if let Some(one) = new.first().filter(|_| !self.memory.repairs.any_going(pool)) {
+            self.begin_repair(pool, one, false);
+        }
     }
 
     /// Those that are due and that nobody forbids to repair, in the order of their repair.

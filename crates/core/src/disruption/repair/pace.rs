@@ -222,6 +222,11 @@ impl Repairs {
         self.going.contains_key(uid)
     }
 
+    /// True if a repair of a pool's nodes is under way.
+    pub fn any_going(&self, pool: &str) -> bool {
+        self.going.values().any(|(_, of)| of == pool)
+    }
+
     /// Notes that the repair begun last is for what many nodes share.
     pub fn slow_down(&mut self, pool: &str, now: Timestamp) {
         self.pools.entry(pool.to_owned()).or_default().slow = Some(now);
@@ -231,7 +236,7 @@ impl Repairs {
     pub fn holds_shared(&self, pool: &str, now: Timestamp) -> Option<Timestamp> {
         let slow = self.pools.get(pool).and_then(|own| own.slow).map(|slow| later(slow, SLOW));
         // The end of a repair changes the cluster: that look needs no alarm, and a late one costs nothing.
-        let going = self.going.values().any(|(_, of)| of == pool).then(|| later(now, SignedDuration::from_secs(10)));
+        let going = self.any_going(pool).then(|| later(now, SignedDuration::from_secs(10)));
         slow.filter(|until| *until > now).max(going)
     }
 
@@ -242,8 +247,8 @@ impl Repairs {
         alarms.iter().filter_map(ends).max().filter(|until| *until > now)
     }
 
-    /// Parts those that are due into nodes with a condition of their own and nodes that only share one. While the brake holds
-    /// at most as many have one of their own as may be unwell.
+    /// Parts those that are due into nodes with a condition of their own and nodes that only share one. If more have one of their
+    /// own than may be unwell, those that are being repaired included, none of them stands out.
     pub(super) fn split<'a>(
         &self,
         pool: &str,
@@ -256,10 +261,10 @@ impl Repairs {
         };
         let (mut own, mut shared): (Vec<_>, Vec<_>) =
             due.into_iter().partition(|one| !one.diagnosis.alarms.iter().all(is_shared));
-        if tally.brakes() && own.len() > tally.most() {
-            let mut rest = own.split_off(tally.most());
-            rest.append(&mut shared);
-            shared = rest;
+        let going = self.going.values().filter(|(_, of)| of == pool).count();
+        if tally.brakes() && own.len() + going > tally.most() {
+            own.append(&mut shared);
+            shared = std::mem::take(&mut own);
         }
         (own, shared)
     }

@@ -216,8 +216,10 @@ impl World {
 
 fn large() -> crate::InstanceType {
     let offering = |zone: &str, price: f64| json!({"zone": zone, "capacityType": "spot", "price": price, "available": true, "requirements": []});
-    serde_json::from_value(json!({"name": "m5.large", "capacity": {"cpu": "2"}, "requirements": [],
-        "offerings": [offering("a", 0.03), offering("b", 0.05)]}))
+    serde_json::from_value(
+        json!({"name": "m5.large", "capacity": {"cpu": "2", "memory": "8Gi", "pods": "29"}, "requirements": [],
+        "offerings": [offering("a", 0.03), offering("b", 0.05)]}),
+    )
     .unwrap()
 }
 

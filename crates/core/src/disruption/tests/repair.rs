@@ -391,10 +391,34 @@ fn the_one_with_a_condition_of_its_own_comes_before_an_alarm() {
 #[test]
 fn under_the_brake_a_fifth_may_have_conditions_of_their_own() {
     let mut ward = Ward::of_ten(json!([{"nodes": "100%"}]));
-    for n in 0..6 {
-        ward.ails(&format!("n{n}"), "StorageReady", &format!("reason-{n}"), 0.0);
+    ward.all_ail(&["n0", "n1", "n2", "n3"], "StorageReady");
+    ward.ails("n7", "StorageReady", "DiskGone", 0.0);
+    ward.ails("n8", "KernelReady", "", 0.0);
+    assert_eq!(gone(&ward.act(1800.0)), ["n8", "n7"]);
+}
+
+#[test]
+fn an_alarm_of_many_reasons_or_conditions_is_one_alarm() {
+    const KINDS: [&str; 4] = ["StorageReady", "NetworkingReady", "KernelReady", "ContainerRuntimeReady"];
+    for (kinds, reasons) in [(1, 6), (1, 3), (3, 1), (2, 2), (4, 1)] {
+        let mut ward = Ward::of_ten(json!([{"nodes": "100%"}]));
+        for n in 0..6 {
+            ward.ails(&format!("n{n}"), KINDS[n % kinds], &format!("reason-{}", n % reasons), 0.0);
+        }
+        let case = format!("{kinds} conditions, {reasons} reasons");
+        let first = gone(&ward.act(1800.0)).into_iter().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(first.len(), 1, "{case}");
+        ward.leaves(&first[0]);
+        ward.add("m0", 1805.0);
+        for seconds in [1801.0, 1860.0, 2399.0] {
+            assert_eq!(gone(&ward.act(seconds)), [""; 0], "{case} {seconds}");
+        }
+        if kinds == 1 {
+            // One that is surely broken comes first all the same.
+            ward.ails("n9", "AcceleratedHardwareReady", "", 0.0);
+            assert_eq!(gone(&ward.act(2399.5)), ["n9"], "{case}");
+        }
     }
-    assert_eq!(gone(&ward.act(1800.0)), ["n0", "n1"]);
 }
 
 #[test]

@@ -152,17 +152,28 @@ fn a_place_that_is_on_its_way_is_waited_for_ten_minutes() {
 #[test]
 fn what_holds_a_node_keeps_it_and_a_grace_period_bounds_that() {
     let hold = |pod: &mut Value| pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = json!("true");
-    for (grace, goes) in [(json!(null), false), (json!("1h"), true)] {
+    for (grace, ready, goes) in
+        [(json!(null), "True", false), (json!("1h"), "True", true), (json!("1h"), "False", false)]
+    {
         let mut all = Drifting::new(json!({"consolidateAfter": "Never"}));
+        all.change_pool(|pool| {
+            pool["status"] = json!({"conditions": [{"type": "Ready", "status": ready, "reason": "Ready", "message": "",
+                "lastTransitionTime": at(0.0)}]});
+        });
         all.node("a", |claim| claim["spec"]["terminationGracePeriod"] = grace.clone());
         all.world.pod("held", "a", hold);
         all.change_class(|class| class["spec"]["tags"]["release"] = json!("two"));
         all.act(1.0);
         let decision = all.act(2.0);
-        assert_eq!(begun(&decision).len(), usize::from(goes), "{grace}");
-        assert_eq!(decision.blocked.len(), usize::from(!goes));
+        assert_eq!(begun(&decision).len(), usize::from(!grace.is_null()), "{grace}");
+        assert_eq!(decision.blocked.len(), usize::from(grace.is_null()));
         let decision = all.act(3.0);
-        assert_eq!(gone(&decision).len(), usize::from(goes), "no place is made for a pod that may stay for now");
+        assert_eq!(
+            gone(&decision).len(),
+            usize::from(goes),
+            "no place is made for a pod that may stay for now, but one has to be there: {:?}",
+            decision.drift.stay
+        );
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct Saved {
 /// A free instance of a capacity reservation, for a pool that may use it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FreeSlot {
-    pool: PoolId,
+    pub pool: PoolId,
     pub offering_bits: Mask,
 }
 

@@ -1,0 +1,190 @@
+//! The places that a node's pods have without it: elsewhere, in its own slot of a reservation, or none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use dovetail_api::names::labels::{CAPACITY_RESERVATION_ID, CAPACITY_TYPE, RESERVED, ZONE};
+
+use crate::Offering;
+use crate::cluster_state::{PlanningInput, PodEntry, Snapshot};
+use crate::disruption::look::Look;
+use crate::disruption::machines::NodeAndClaim;
+use crate::pack::{Options, solve};
+use crate::problem::Problem;
+use crate::requirements::{NodeSelectorRequirement, Requirements};
+
+/// The instance of a reservation that a node is in, where its pods have no other place.
+pub(in crate::disruption) struct OwnSlot {
+    /// Id of the reservation, whose full count only this node's end lowers.
+    pub reservation: String,
+    /// The reason that its drain would never end, if nothing bounds it ([`endless_drain`]).
+    pub endless: Option<String>,
+}
+
+/// A node's own slot. `None` where its pods have or may have another place, or would not come back to it: as they do not fit,
+/// as nothing can be launched there, or as pods that wait already would take it.
+pub(in crate::disruption) fn own_slot(
+    machine: &NodeAndClaim<'_>,
+    snapshot: &Snapshot,
+    input: &PlanningInput,
+) -> Option<OwnSlot> {
+    let own = reservation_of(machine)?;
+    let pods = pods_of(machine);
+    let failed = !snapshot.closed_pools.is_empty() || pods.iter().any(|pod| is_sold_out(pod, snapshot));
+    if pods.is_empty() || failed {
+        return None;
+    }
+    let elsewhere = without(machine, snapshot, input, &pods);
+    let all = elsewhere.instance_types.iter().flat_map(|one| &one.offerings);
+    let mut of_own = all.filter(|one| one.reservation() == Some(own) && is_usable(one)).peekable();
+    if of_own.peek().is_none() || !of_own.all(is_used_up) {
+        return None;
+    }
+    let stranded = unplaced(&with_offerings(elsewhere, |one| one.available |= !has_none(one)), &pods);
+    if stranded.is_empty() {
+        return None;
+    }
+    // A zone where most are sick is the last choice, and here there is no other. Pods that wait already come first, but for a node
+    // that has to go anyway.
+    let anywhere = PlanningInput { into_sick_zones: true, ..input.clone() };
+    let mut rivals = if machine.claim.repaired { Vec::new() } else { snapshot.to_pack(&anywhere) };
+    rivals.retain(|pod| pods.iter().all(|own| own.pod.uid != pod.pod.uid));
+    let all: Vec<&Arc<PodEntry>> = pods.iter().copied().chain(rivals).collect();
+    let sick = if machine.claim.repaired { snapshot.sick_zones() } else { Vec::new() };
+    let freed = with_offerings(without(machine, snapshot, &anywhere, &all), |one| {
+        if one.reservation() != Some(own) {
+            one.available &= !sick.contains(&one.zone);
+        } else if is_usable(one) {
+            (one.available, one.reservation_capacity) = (true, Some(1));
+        }
+    });
+    let returns = unplaced(&freed, &pods).is_empty();
+    let endless = || endless_drain(snapshot, &stranded);
+    returns.then(|| OwnSlot { reservation: own.to_owned(), endless: endless() })
+}
+
+/// The capacity reservation that a node is in.
+fn reservation_of<'a>(machine: &NodeAndClaim<'a>) -> Option<&'a str> {
+    let label = |key: &str| machine.node.labels.get(key).map(String::as_str);
+    label(CAPACITY_RESERVATION_ID).filter(|_| label(CAPACITY_TYPE) == Some(RESERVED))
+}
+
+/// Pods of a node that want a place when it goes, protected or not.
+pub(in crate::disruption) fn pods_of<'a>(machine: &NodeAndClaim<'a>) -> Vec<&'a Arc<PodEntry>> {
+    let pods = machine.load.into_iter().flat_map(|load| load.pods.values());
+    pods.filter(|pod| pod.is_active() && pod.reschedulable()).collect()
+}
+
+/// The problem of these pods without a node.
+fn without(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, input: &PlanningInput, pods: &[&Arc<PodEntry>]) -> Problem {
+    let mut problem = Arc::unwrap_or_clone(snapshot.planning_for(input, pods).problem);
+    problem.existing_nodes.retain(|node| node.name != machine.node.name);
+    problem
+}
+
+/// Those of these pods of a node that have no place without it now.
+pub(in crate::disruption) fn stranded<'a>(
+    look: &Look<'a>,
+    machine: &NodeAndClaim<'a>,
+    pods: &[&'a Arc<PodEntry>],
+) -> Vec<&'a Arc<PodEntry>> {
+    unplaced(&without(machine, look.snapshot, &input_of(look), pods), pods)
+}
+
+/// The reason that a drain without a bound would never end: a PodDisruptionBudget lets fewer of these pods go than there are, and
+/// those that have gone get no place before the node ends.
+pub(in crate::disruption) fn endless_drain(snapshot: &Snapshot, stranded: &[&Arc<PodEntry>]) -> Option<String> {
+    let mut of_budget: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for pod in stranded.iter().filter(|pod| pod.ready && !snapshot.moves_by_rollout(pod)) {
+        for budget in snapshot.budgets_of(&pod.pod) {
+            let allowed = usize::try_from(budget.allowed()).unwrap_or(0);
+            of_budget.entry(budget.name()).or_insert((0, allowed)).0 += 1;
+        }
+    }
+    let (name, (pods, allowed)) = of_budget.into_iter().find(|(_, (pods, allowed))| pods > allowed)?;
+    Some(format!(
+        "pdb {name} lets {allowed} of its {pods} pods there go at once, and they have no other place: the drain would not end"
+    ))
+}
+
+/// True if a node's pods have no place but an instance of that reservation, free or not, which the node is in itself.
+pub(in crate::disruption) fn needs_slot(look: &Look<'_>, machine: &NodeAndClaim<'_>, reservation: &str) -> bool {
+    if reservation_of(machine) != Some(reservation) {
+        return false;
+    }
+    let pods = pods_of(machine);
+    let problem = without(machine, look.snapshot, &input_of(look), &pods);
+    let elsewhere = with_offerings(problem, |one| {
+        one.available = one.reservation() != Some(reservation) && (one.available || !has_none(one));
+    });
+    !unplaced(&elsewhere, &pods).is_empty()
+}
+
+/// The reservation that a node of a static pool is in, where all that its pool may launch is of reservations, and of these none
+/// is left.
+pub(in crate::disruption) fn full_reservation(look: &Look<'_>, machine: &NodeAndClaim<'_>) -> Option<String> {
+    let own = reservation_of(machine)?;
+    let input = PlanningInput { of_static: true, only: Some(BTreeSet::new()), ..input_of(look) };
+    let problem = look.snapshot.planning(&input).problem;
+    let pool = problem.node_pools.iter().find(|pool| pool.name == machine.claim.pool)?;
+    let wanted = Requirements::from_written(&pool.requirements).ok()?;
+    let fits = |written: &[NodeSelectorRequirement]| {
+        Requirements::from_written(written).is_ok_and(|own| own.intersects(&wanted).is_ok())
+    };
+    let allows = |key: &str, value: &str| wanted.get(key).is_none_or(|one| one.has(value));
+    let types = problem.instance_types.iter().enumerate();
+    let types = types.filter(|(at, _)| pool.instance_types.as_ref().is_none_or(|all| all.contains(at)));
+    let types = types.map(|(_, one)| one).filter(|one| fits(&one.requirements));
+    let offerings = types.flat_map(|one| &one.offerings);
+    let mut offerings = offerings
+        .filter(|one| allows(ZONE, &one.zone) && allows(CAPACITY_TYPE, &one.capacity_type) && fits(&one.requirements));
+    let mut is_there = false;
+    let all_out = offerings.all(|one| {
+        is_there |= one.reservation() == Some(own) && is_used_up(one);
+        has_none(one)
+    });
+    (all_out && is_there).then(|| own.to_owned())
+}
+
+/// True if it is of a reservation that has nothing, as it is used up or as nothing can be launched into it.
+fn has_none(one: &Offering) -> bool {
+    one.reservation().is_some() && one.reservation_capacity.is_none_or(|left| left == 0)
+}
+
+/// True unless something else than its count keeps launches out of its reservation.
+pub(super) fn is_usable(one: &Offering) -> bool {
+    one.reservation_capacity.is_some()
+}
+
+/// True if it is of a reservation of which nothing is left.
+fn is_used_up(one: &Offering) -> bool {
+    one.reservation().is_some() && one.reservation_capacity == Some(0)
+}
+
+fn is_sold_out(pod: &PodEntry, snapshot: &Snapshot) -> bool {
+    snapshot.sold_out.contains_key(&pod.pod.uid)
+}
+
+fn with_offerings(mut problem: Problem, change: impl Fn(&mut Offering)) -> Problem {
+    for one in &mut problem.instance_types {
+        Arc::make_mut(one).offerings.iter_mut().for_each(&change);
+    }
+    problem
+}
+
+/// Those of these pods that have no place.
+fn unplaced<'a>(problem: &Problem, pods: &[&'a Arc<PodEntry>]) -> Vec<&'a Arc<PodEntry>> {
+    let plan = solve(problem, &Options::default());
+    let left: BTreeSet<&str> = plan.unscheduled.iter().map(|(at, _)| problem.pods[*at].base_uid()).collect();
+    pods.iter().copied().filter(|pod| left.contains(pod.pod.uid.as_str())).collect()
+}
+
+/// The reservation whose instance a node has to give up first ([`own_slot`]).
+pub(in crate::disruption) fn find_own_slot(look: &Look<'_>, machine: &NodeAndClaim<'_>) -> Option<OwnSlot> {
+    own_slot(machine, look.snapshot, &input_of(look))
+}
+
+fn input_of(look: &Look<'_>) -> PlanningInput {
+    let known = look.memory.planning.clone();
+    PlanningInput { instance_types: look.offers.clone(), now: look.moment, only: None, ..known }
+}
