@@ -32,7 +32,7 @@ LONG = {
     "should reboot twice, then replace": 36, "should delete a NodeClaim after the registration timeout": 18,
     "should not disrupt a drifted node if the replacement node": 16, "Kubelet conditions": 14, "complex drift": 12,
     "should respect node limits when provisioning": 8, "should not go over limit during concurrent": 8,
-    "should not produce a runaway scale-up": 8, "should drain pods on a node in order": 8, "DoNotDisrupt": 7,
+    "should not produce a runaway scale-up": 8, "should drain pods on a node in order": 8, "garbage collect an Instance": 8, "DoNotDisrupt": 7,
 }
 #: Minutes for a spec to clean up after itself, beyond its bound.
 CLEANED = 3

@@ -206,6 +206,14 @@ fn expire_after_too_short_to_initialize_makes_pool_invalid() {
     for after in ["0s", "1s", "30s", "4m", "4m59s"] {
         assert_eq!(of_spec_field("expireAfter", json!(after)), ["spec.template.spec.expireAfter"], "{after}");
     }
+    let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
+    let of_kwok = |after: &str| {
+        let parts =
+            [(&*format!("{SPEC}/expireAfter"), json!(after)), (&*format!("{SPEC}/nodeClassRef"), class.clone())];
+        wrong(&parts)
+    };
+    assert!(!of_kwok("30s").iter().any(|path| path.ends_with("expireAfter")), "its nodes boot nothing");
+    assert!(of_kwok("19s").iter().any(|path| path.ends_with("expireAfter")));
 }
 
 #[test]
