@@ -22,7 +22,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use self::places::is_usable;
-pub(super) use self::places::{endless_drain, find_own_slot, full_reservation, needs_slot, pods_of, stranded};
+pub(super) use self::places::{
+    endless_drain, find_own_slot, full_reservations, needs_slot, pods_of, reservation_of, stranded,
+};
 use super::look::{DisruptedClaim, Look, OffersByClass};
 use crate::clock::later;
 use crate::cluster_state::{ClaimEntry, PodEntry, Snapshot};

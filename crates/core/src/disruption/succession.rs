@@ -13,6 +13,8 @@
 //!
 //! The condition is all that a later leader needs.
 
+use std::collections::BTreeSet;
+
 use dovetail_api::names::conditions::{DISRUPTION_REASON, TRUE};
 use dovetail_api::v1::{NewCondition, NodeClaim, condition, set_condition};
 use jiff::Timestamp;
@@ -22,7 +24,7 @@ use super::drift::{DriftedNode, UnreplacedNode, together};
 use super::emptiness::PoolNodeTotals;
 use super::look::{DisruptedClaim, Look, disrupted};
 use super::machines::NodeAndClaim;
-use super::own_slot::{EndedFirst, endless_drain, full_reservation, pods_of, stranded};
+use super::own_slot::{EndedFirst, endless_drain, full_reservations, pods_of, reservation_of, stranded};
 use super::pools::{DisruptionPool, Observing};
 use super::{Blocked, RemovalReason, allowed};
 use crate::clock::later;
@@ -209,7 +211,7 @@ pub(super) fn succeed_drifted<'a>(
     let outgoing = replica_count(look, pool).map_or(0, |count| count.outgoing.len());
     let room = allowed.after(totals.disrupting + begun).min(together(totals.nodes).saturating_sub(outgoing + begun));
     let observed = view.observing != Observing::No;
-    let (candidates, rest) = look.free_to_go(pool, candidates, view, if observed { usize::MAX } else { room });
+    let (mut candidates, rest) = look.free_to_go(pool, candidates, view, if observed { usize::MAX } else { room });
     if candidates.is_empty() {
         return;
     }
@@ -218,6 +220,11 @@ pub(super) fn succeed_drifted<'a>(
     }
     if allowed.is_none() {
         look.exhausted(view, pool, RemovalReason::Drifted, candidates.len() + rest);
+    }
+    if let Some(full) = full_reservations(look, view) {
+        // Only these can be replaced.
+        let has_slot = |one: &DriftedNode<'_>| reservation_of(&one.machine).is_some_and(|own| full.contains(own));
+        candidates.sort_by_key(|one| !has_slot(one));
     }
     for one in candidates.iter().take(room) {
         order_successor(look, pool, view, &one.machine, DisruptionCause::Drifted);
@@ -238,8 +245,8 @@ pub(super) fn order_successor<'a>(
         return false;
     }
     let begun = successions_begun(look, pool);
-    if let Some(reservation) = full_reservation(look, machine) {
-        return begun == 0 && end_in_slot(look, view, machine, &count, cause, reservation);
+    if let Some(full) = full_reservations(look, view) {
+        return begun == 0 && end_in_slot(look, view, machine, &count, cause, &full);
     }
     if count.room() <= begun {
         return begun == 0 && end_at_limit(look, view, machine, &count, cause);
@@ -312,12 +319,15 @@ fn end_in_slot<'a>(
     machine: &NodeAndClaim<'a>,
     count: &ReplicaCount<'_>,
     cause: DisruptionCause,
-    reservation: String,
+    full: &BTreeSet<String>,
 ) -> bool {
-    let full = format!("reservation {reservation} has no instance left for its successor");
+    let own = reservation_of(machine).filter(|own| full.contains(*own));
+    let full = "the capacity reservations of its static NodePool have no instance left for its successor";
     let other = look.memory.own_slots.other_than(&machine.claim.pool, &machine.claim.uid);
     let why = if view.pool.metadata.deletion_timestamp.is_some() || !view.is_ready() {
         Some(format!("{full}, and nothing is launched for the NodePool now"))
+    } else if own.is_none() {
+        Some(format!("{full}, and it is in none that would get one by its end"))
     } else if let Some(other) = other {
         Some(format!("the successor of node {other} of its nodepool comes first"))
     } else {
@@ -330,6 +340,7 @@ fn end_in_slot<'a>(
     if count.going > 0 || !count.outgoing.is_empty() || count.initialized() < count.desired {
         return false;
     }
+    let reservation = own.unwrap_or_default().to_owned();
     look.end_first(EndedFirst { disrupted: disrupted(machine), reservation }, cause);
     true
 }

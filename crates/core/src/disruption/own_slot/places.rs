@@ -9,6 +9,8 @@ use crate::Offering;
 use crate::cluster_state::{PlanningInput, PodEntry, Snapshot};
 use crate::disruption::look::Look;
 use crate::disruption::machines::NodeAndClaim;
+use crate::disruption::pools::DisruptionPool;
+use crate::lifecycle::claim::packing_requirement;
 use crate::pack::{Options, solve};
 use crate::problem::Problem;
 use crate::requirements::{NodeSelectorRequirement, Requirements};
@@ -64,7 +66,7 @@ pub(in crate::disruption) fn own_slot(
 }
 
 /// The capacity reservation that a node is in.
-fn reservation_of<'a>(machine: &NodeAndClaim<'a>) -> Option<&'a str> {
+pub(in crate::disruption) fn reservation_of<'a>(machine: &NodeAndClaim<'a>) -> Option<&'a str> {
     let label = |key: &str| machine.node.labels.get(key).map(String::as_str);
     label(CAPACITY_RESERVATION_ID).filter(|_| label(CAPACITY_TYPE) == Some(RESERVED))
 }
@@ -120,30 +122,29 @@ pub(in crate::disruption) fn needs_slot(look: &Look<'_>, machine: &NodeAndClaim<
     !unplaced(&elsewhere, &pods).is_empty()
 }
 
-/// The reservation that a node of a static pool is in, where all that its pool may launch is of reservations, and of these none
-/// is left.
-pub(in crate::disruption) fn full_reservation(look: &Look<'_>, machine: &NodeAndClaim<'_>) -> Option<String> {
-    let own = reservation_of(machine)?;
-    let input = PlanningInput { of_static: true, only: Some(BTreeSet::new()), ..input_of(look) };
-    let problem = look.snapshot.planning(&input).problem;
-    let pool = problem.node_pools.iter().find(|pool| pool.name == machine.claim.pool)?;
-    let wanted = Requirements::from_written(&pool.requirements).ok()?;
+/// Reservations, by id, that are used up, where all that a static pool may launch is of reservations that have nothing; `None` where
+/// anything else is offered to it, be it that EC2 refuses it now, or nothing is known.
+pub(in crate::disruption) fn full_reservations(look: &Look<'_>, view: &DisruptionPool<'_>) -> Option<BTreeSet<String>> {
+    let template = &view.pool.spec.template.spec;
+    let types = look.offers.get(template.node_class_ref.known_name()?)?;
+    let written: Vec<_> = template.requirements.iter().map(packing_requirement).collect();
+    let wanted = Requirements::from_written(&written).ok()?;
     let fits = |written: &[NodeSelectorRequirement]| {
         Requirements::from_written(written).is_ok_and(|own| own.intersects(&wanted).is_ok())
     };
     let allows = |key: &str, value: &str| wanted.get(key).is_none_or(|one| one.has(value));
-    let types = problem.instance_types.iter().enumerate();
-    let types = types.filter(|(at, _)| pool.instance_types.as_ref().is_none_or(|all| all.contains(at)));
-    let types = types.map(|(_, one)| one).filter(|one| fits(&one.requirements));
-    let offerings = types.flat_map(|one| &one.offerings);
-    let mut offerings = offerings
-        .filter(|one| allows(ZONE, &one.zone) && allows(CAPACITY_TYPE, &one.capacity_type) && fits(&one.requirements));
-    let mut is_there = false;
-    let all_out = offerings.all(|one| {
-        is_there |= one.reservation() == Some(own) && is_used_up(one);
-        has_none(one)
-    });
-    (all_out && is_there).then(|| own.to_owned())
+    let is_offered = |one: &&Offering| {
+        allows(ZONE, &one.zone) && allows(CAPACITY_TYPE, &one.capacity_type) && fits(&one.requirements)
+    };
+    let (mut full, mut any) = (BTreeSet::new(), false);
+    for one in types.iter().filter(|one| fits(&one.requirements)).flat_map(|one| &one.offerings).filter(is_offered) {
+        if !has_none(one) {
+            return None;
+        }
+        any = true;
+        full.extend(one.reservation().filter(|_| is_used_up(one)).map(str::to_owned));
+    }
+    any.then_some(full)
 }
 
 /// True if it is of a reservation that has nothing, as it is used up or as nothing can be launched into it.

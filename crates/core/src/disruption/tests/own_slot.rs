@@ -411,3 +411,38 @@ fn a_successor_that_never_serves_holds_repairs_for_an_hour() {
         assert_eq!((gone(&decision), decision.drift.first.len()), (vec!["b"], 1), "{stands}");
     }
 }
+
+#[test]
+fn nodes_of_static_pools_go_first_where_reservations_are_full() {
+    let gates = Gates { static_capacity: true, ..REPAIRING };
+    let changed = |change: fn(&mut InstanceType)| {
+        let mut all = offers(0, None);
+        change(Arc::make_mut(&mut Arc::make_mut(all.get_mut("default").unwrap())[0]));
+        all
+    };
+    let unusable = changed(|one| one.offerings[0].reservation_capacity = None);
+    let another = changed(|one| one.offerings[0].requirements[0].values = vec!["cr-2".to_owned()]);
+    for (rule, types, offers, expected) in [
+        ("the reservation is full", vec!["reserved"], offers(0, None), "first"),
+        ("also where on demand is allowed and not offered", vec!["reserved", "on-demand"], offers(0, None), "first"),
+        ("it has a free instance", vec!["reserved"], offers(1, None), "marked"),
+        ("on demand is there", vec!["reserved", "on-demand"], offers(0, Some(true)), "marked"),
+        ("on demand is there, and EC2 refuses it now", vec!["reserved", "on-demand"], offers(0, Some(false)), "marked"),
+        ("it is unavailable for another reason", vec!["reserved"], unusable, "held"),
+        ("the node's own is not offered any more", vec!["reserved"], another, "held"),
+    ] {
+        let mut rotation = Rotation::at_rest(&types, &["a", "b"], offers, false);
+        rotation.all.world.memory.set_gates(gates);
+        rotation.all.change_pool(|pool| {
+            pool["spec"]["replicas"] = json!(2);
+            pool["spec"]["template"]["metadata"] = json!({"labels": {"release": "two"}});
+        });
+        let looks: Vec<DisruptionDecision> = (1..8).map(|second| rotation.act(f64::from(second))).collect();
+        let first = looks.iter().flat_map(|one| &one.drift.first).count();
+        let marked = looks.iter().any(|one| !one.successions.marks.is_empty());
+        let held = looks.iter().flat_map(|one| &one.blocked).any(|one| one.why.contains("in none that would get one"));
+        let found = ("first", first == 1, "marked", marked, "held", held);
+        let is = |what: &str| expected == what;
+        assert_eq!(found, ("first", is("first"), "marked", is("marked"), "held", is("held")), "{rule}");
+    }
+}
