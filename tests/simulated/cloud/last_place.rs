@@ -74,7 +74,7 @@ fn a_slot_that_nothing_can_be_launched_into_is_kept() {
     // The type has no enclaves: nothing fits the class any more.
     let after = relabelled(&before).replace("  role: Karp", "  enclaveOptions: {enabled: true}\n  role: Karp");
     let played = changed("no-launch", &before, &after, &reservations(&[("cr-1", "a", 2)]));
-    stays(&played, "there is no place for pod");
+    stays(&played, "nothing can be launched into its reservation cr-1");
 }
 
 #[test]
@@ -161,6 +161,9 @@ fn a_slot_that_a_waiting_pod_would_take_is_kept() {
     played.violates_nothing();
     assert!(played.removed().is_empty(), "{:?}", played.removed());
     assert_eq!((waiting(&played), least_ready(&played, 5.0 * MINUTE)), (1, 2));
+    assert!(
+        played.events.iter().any(|event| event.to_string().contains("pods that wait already would get its instance"))
+    );
 }
 
 #[test]

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use self::places::is_usable;
 pub(super) use self::places::{
-    endless_drain, find_own_slot, full_reservations, needs_slot, pods_of, reservation_of, stranded,
+    endless_drain, find_own_slot, full_reservations, is_wanted, needs_slot, pods_of, reservation_of, stranded,
 };
 use super::look::{DisruptedClaim, Look, OffersByClass};
 use crate::clock::later;

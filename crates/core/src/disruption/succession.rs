@@ -24,7 +24,7 @@ use super::drift::{DriftedNode, UnreplacedNode, together};
 use super::emptiness::PoolNodeTotals;
 use super::look::{DisruptedClaim, Look, disrupted};
 use super::machines::NodeAndClaim;
-use super::own_slot::{EndedFirst, endless_drain, full_reservations, pods_of, reservation_of, stranded};
+use super::own_slot::{EndedFirst, endless_drain, full_reservations, is_wanted, pods_of, reservation_of, stranded};
 use super::pools::{DisruptionPool, Observing};
 use super::{Blocked, RemovalReason, allowed};
 use crate::clock::later;
@@ -32,6 +32,8 @@ use crate::cluster_state::ReplicaCount;
 use crate::disruption::claim_status::with_status;
 use crate::interruption::LONGEST_PLACE_WAIT;
 
+/// Number of a pool's nodes that are tried at a look, where those before them may not go.
+const MOST_TRIED: usize = 20;
 /// Beginning of the condition's message.
 const SUCCEEDED: &str = "to be removed once its successor in the static nodepool is initialized: ";
 
@@ -226,8 +228,12 @@ pub(super) fn succeed_drifted<'a>(
         let has_slot = |one: &DriftedNode<'_>| reservation_of(&one.machine).is_some_and(|own| full.contains(own));
         candidates.sort_by_key(|one| !has_slot(one));
     }
-    for one in candidates.iter().take(room) {
-        order_successor(look, pool, view, &one.machine, DisruptionCause::Drifted);
+    // One that may not go now holds up no other.
+    let mut left = room;
+    for one in candidates.iter().take(room.max(MOST_TRIED)).take_while(|_| room > 0) {
+        if left > 0 && order_successor(look, pool, view, &one.machine, DisruptionCause::Drifted) {
+            left -= 1;
+        }
     }
 }
 
@@ -330,6 +336,8 @@ fn end_in_slot<'a>(
         Some(format!("{full}, and it is in none that would get one by its end"))
     } else if let Some(other) = other {
         Some(format!("the successor of node {other} of its nodepool comes first"))
+    } else if own.is_some_and(|own| cause.reason() != RemovalReason::Unhealthy && is_wanted(look, own)) {
+        Some(format!("{full}, and pods that wait already would get one that it gives up"))
     } else {
         endless(look, machine, cause)
     };

@@ -109,7 +109,7 @@ impl<'a> Look<'a> {
         if self.memory.is_asked(&machine.claim.uid) {
             return;
         }
-        let outcome = match self.outcome(machine, view) {
+        let outcome = match self.outcome(machine, view, closed || over) {
             _ if closed => Outcome::Stays("the pool's budgets do not allow it any more".into(), false),
             // Others are being disrupted beyond what is allowed: it goes when they are back or gone, in time.
             Outcome::Ready if over && self.is_late(&machine.claim.uid) => {
@@ -188,7 +188,8 @@ impl<'a> Look<'a> {
         !bounded && blocked::asked_by_pod(machine, self.now).is_some()
     }
 
-    fn outcome(&self, machine: &NodeAndClaim<'a>, view: &DisruptionPool<'a>) -> Outcome {
+    /// The outcome for a node that is being replaced. `closed`: it does not go now, whatever comes of it.
+    fn outcome(&self, machine: &NodeAndClaim<'a>, view: &DisruptionPool<'a>, closed: bool) -> Outcome {
         let uid = &machine.claim.uid;
         let Some(one) = self.memory.replacing.running.get(uid) else { return Outcome::Ready };
         if view.observing != Observing::No {
@@ -227,6 +228,7 @@ impl<'a> Look<'a> {
         let missing: Vec<_> = places.filter(|(_, place)| *place != SuccessorPlace::Ready).collect();
         let Some((pod, _)) = missing.first() else {
             return match holds {
+                None if closed => Outcome::Ready,
                 None => self.outcome_by_force(machine, repairs, &displaced),
                 Some(why) if late => Outcome::Stays(why, true),
                 Some(_) => Outcome::Waits(true),
@@ -254,6 +256,13 @@ impl<'a> Look<'a> {
         if left.is_empty() {
             return Outcome::Ready;
         }
+        // Places that nodes which go before it will need are none for these.
+        let going = self.snapshot.deleting.claims.iter().filter_map(|name| self.snapshot.claims.get(name));
+        let going = going.map(|entry| &entry.facts).filter(|claim| claim.deleting || self.memory.is_asked(&claim.uid));
+        let going = going.map(|claim| &claim.node).filter(|node| **node != machine.node.name);
+        let pods = going.filter_map(|node| self.snapshot.loads.get(node)).flat_map(|load| load.pods.values());
+        let placed = |pod: &Arc<PodEntry>| self.snapshot.expected_on(&pod.pod.uid, self.moment).is_some();
+        left.extend(pods.filter(|pod| pod.is_active() && pod.reschedulable() && !placed(pod)));
         match stranded(self, machine, &left).first() {
             None => Outcome::Ready,
             Some(pod) => self.outcome_in_own_slot(machine, repairs, None, pod),
@@ -277,7 +286,7 @@ impl<'a> Look<'a> {
         };
         let cause = self.memory.replacing.running.get(&machine.claim.uid).and_then(|one| one.cause.grace());
         let bounded = cause.is_some() || self.claims_grace(machine).is_some();
-        match holds.or(slot.endless.filter(|_| !bounded)) {
+        match holds.or(slot.held).or(slot.endless.filter(|_| !bounded)) {
             None => Outcome::OwnSlot(slot.reservation),
             Some(why) => Outcome::Stays(why, true),
         }

@@ -1,7 +1,8 @@
 //! Moves into capacity reservations: what is paid for and stands empty takes the pods of nodes that are bought, in pools of any
 //! policy but node groups.
 //!
-//! Where no whole node fits, a part of a larger one's pods does, and the rest gets a node that is cheaper by enough.
+//! Where no whole node fits, a part of a larger one's pods does, and the rest gets a node that is cheaper by enough: the one
+//! command that launches two nodes without the gate ManyToManyConsolidation, as one of them is paid for.
 //!
 //! A reserved instance costs nothing at the margin, so a command saves all that its nodes cost. It takes one free instance of one
 //! reservation. The nodes that save the most for what they disturb come first, as many as fill it; pods that it has no room for
@@ -31,7 +32,7 @@ const MOST_TRIALS: usize = 2000;
 /// rest. It is tried only where no whole node fits.
 const MOST_SLOTS_IN_PART: usize = 4;
 const MOST_IN_PART: usize = 16;
-const TYPES_IN_PART: usize = 8;
+const TYPES_IN_PART: usize = 40;
 
 impl Method for Reserved {
     fn name(&self) -> &'static str {
@@ -106,7 +107,8 @@ impl Reserved {
         let several = |pass: &Pass<'_, '_, '_>, node: NodeId| {
             pass.fleet.nodes[node].pods.len() > 1 && allowance.clone().take_node(pass, node).is_ok()
         };
-        let candidates: Vec<NodeId> = candidates.iter().copied().filter(|node| several(pass, *node)).collect();
+        let mut candidates: Vec<NodeId> = candidates.iter().copied().filter(|node| several(pass, *node)).collect();
+        candidates.sort_by(|a, b| pass.nodes[*b].price.total_cmp(&pass.nodes[*a].price));
         let pairs = slots.iter().take(MOST_SLOTS_IN_PART);
         let pairs = pairs.flat_map(|slot| candidates.iter().take(MOST_IN_PART).map(move |node| (slot, *node)));
         pairs.into_iter().find_map(|(slot, node)| self.part_of(pass, slot, node, stay))

@@ -11,7 +11,7 @@ use crate::disruption::look::Look;
 use crate::disruption::machines::NodeAndClaim;
 use crate::disruption::pools::DisruptionPool;
 use crate::lifecycle::claim::packing_requirement;
-use crate::pack::{Options, solve};
+use crate::pack::{Options, PlannedClaim, solve};
 use crate::problem::Problem;
 use crate::requirements::{NodeSelectorRequirement, Requirements};
 
@@ -19,17 +19,14 @@ use crate::requirements::{NodeSelectorRequirement, Requirements};
 pub(in crate::disruption) struct OwnSlot {
     /// Id of the reservation, whose full count only this node's end lowers.
     pub reservation: String,
+    /// The reason that its end would not give its pods the instance.
+    pub held: Option<String>,
     /// The reason that its drain would never end, if nothing bounds it ([`endless_drain`]).
     pub endless: Option<String>,
 }
 
-/// A node's own slot. `None` where its pods have or may have another place, or would not come back to it: as they do not fit,
-/// as nothing can be launched there, or as pods that wait already would take it.
-pub(in crate::disruption) fn own_slot(
-    machine: &NodeAndClaim<'_>,
-    snapshot: &Snapshot,
-    input: &PlanningInput,
-) -> Option<OwnSlot> {
+/// A node's own slot. `None` where its pods have or may have another place, or would not fit into it again.
+pub(super) fn own_slot(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, input: &PlanningInput) -> Option<OwnSlot> {
     let own = reservation_of(machine)?;
     let pods = pods_of(machine);
     let failed = !snapshot.closed_pools.is_empty() || pods.iter().any(|pod| is_sold_out(pod, snapshot));
@@ -38,31 +35,62 @@ pub(in crate::disruption) fn own_slot(
     }
     let elsewhere = without(machine, snapshot, input, &pods);
     let all = elsewhere.instance_types.iter().flat_map(|one| &one.offerings);
-    let mut of_own = all.filter(|one| one.reservation() == Some(own) && is_usable(one)).peekable();
-    if of_own.peek().is_none() || !of_own.all(is_used_up) {
+    let of_own: Vec<&Offering> = all.filter(|one| one.reservation() == Some(own)).collect();
+    if of_own.is_empty() || of_own.iter().any(|one| is_usable(one) && !is_used_up(one)) {
         return None;
     }
+    let usable = of_own.into_iter().any(is_usable);
     let stranded = unplaced(&with_offerings(elsewhere, |one| one.available |= !has_none(one)), &pods);
     if stranded.is_empty() {
         return None;
     }
-    // A zone where most are sick is the last choice, and here there is no other. Pods that wait already come first, but for a node
-    // that has to go anyway.
+    let slot = |held: Option<String>| {
+        Some(OwnSlot { reservation: own.to_owned(), held, endless: endless_drain(snapshot, &stranded) })
+    };
+    if !usable {
+        return slot(Some(format!("nothing can be launched into its reservation {own} now")));
+    }
+    // A zone where most are sick is the last choice, and here there is no other.
     let anywhere = PlanningInput { into_sick_zones: true, ..input.clone() };
-    let mut rivals = if machine.claim.repaired { Vec::new() } else { snapshot.to_pack(&anywhere) };
-    rivals.retain(|pod| pods.iter().all(|own| own.pod.uid != pod.pod.uid));
-    let all: Vec<&Arc<PodEntry>> = pods.iter().copied().chain(rivals).collect();
     let sick = if machine.claim.repaired { snapshot.sick_zones() } else { Vec::new() };
-    let freed = with_offerings(without(machine, snapshot, &anywhere, &all), |one| {
-        if one.reservation() != Some(own) {
-            one.available &= !sick.contains(&one.zone);
-        } else if is_usable(one) {
+    let returns = |all: &[&Arc<PodEntry>]| {
+        let freed = with_offerings(without(machine, snapshot, &anywhere, all), |one| {
+            if one.reservation() != Some(own) {
+                one.available &= !sick.contains(&one.zone);
+            } else if is_usable(one) {
+                (one.available, one.reservation_capacity) = (true, Some(1));
+            }
+        });
+        unplaced(&freed, &pods).is_empty()
+    };
+    if !returns(&pods) {
+        return None;
+    }
+    // Pods that wait already come first, but for a node that has to go anyway.
+    let mut all = pods.clone();
+    if !machine.claim.repaired {
+        let rivals = snapshot.to_pack(&anywhere);
+        all.extend(rivals.into_iter().filter(|pod| pods.iter().all(|own| own.pod.uid != pod.pod.uid)));
+    }
+    let rivalled = all.len() > pods.len() && !returns(&all);
+    slot(rivalled.then(|| format!("pods that wait already would get its instance of reservation {own}")))
+}
+
+/// True if pods that wait would be placed on an instance of a reservation, if one were free.
+pub(in crate::disruption) fn is_wanted(look: &Look<'_>, reservation: &str) -> bool {
+    let input = input_of(look);
+    let waiting = look.snapshot.to_pack(&input);
+    if waiting.is_empty() {
+        return false;
+    }
+    let problem = Arc::unwrap_or_clone(look.snapshot.planning_for(&input, &waiting).problem);
+    let freed = with_offerings(problem, |one| {
+        if one.reservation() == Some(reservation) && is_usable(one) {
             (one.available, one.reservation_capacity) = (true, Some(1));
         }
     });
-    let returns = unplaced(&freed, &pods).is_empty();
-    let endless = || endless_drain(snapshot, &stranded);
-    returns.then(|| OwnSlot { reservation: own.to_owned(), endless: endless() })
+    let plan = solve(&freed, &Options::default());
+    plan.claims.iter().flat_map(PlannedClaim::reservations).any(|id| id == reservation)
 }
 
 /// The capacity reservation that a node is in.

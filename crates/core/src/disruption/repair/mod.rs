@@ -146,8 +146,10 @@ impl<'a> Look<'a> {
         if !allowed.is_none() {
             self.repair_some(pool, &view, due, &ward.tally, room);
         }
-        if let Some(one) = new.first().filter(|_| !self.memory.repairs.any_going(pool)) {
-            self.begin_repair(pool, one, false);
+        if !new.is_empty() && !self.memory.repairs.any_going(pool) {
+            let may_launch = self.may_launch_for_repair(pool, &view);
+            // One at a time, the first that nothing holds.
+            let _begun = new.iter().find(|one| self.begin_repair(pool, one, may_launch));
         }
     }
 
@@ -184,9 +186,7 @@ impl<'a> Look<'a> {
         tally: &Tally<'a>,
         mut room: usize,
     ) {
-        let class = view.pool.spec.template.spec.node_class_ref.known_name();
-        let may_launch = self.memory.drift.may_replace(self.snapshot, pool, class, self.offers)
-            && !self.replacing_is_paused(pool, RemovalReason::Unhealthy);
+        let may_launch = self.may_launch_for_repair(pool, view);
         let (own, shared) = self.memory.repairs.split(pool, due, tally);
         for one in own {
             room -= usize::from(room > 0 && self.begin_repair(pool, &one, may_launch));
@@ -214,6 +214,12 @@ impl<'a> Look<'a> {
             self.report_held(&one, tally, why);
         }
         self.look_again(held);
+    }
+
+    fn may_launch_for_repair(&mut self, pool: &str, view: &DisruptionPool<'a>) -> bool {
+        let class = view.pool.spec.template.spec.node_class_ref.known_name();
+        self.memory.drift.may_replace(self.snapshot, pool, class, self.offers)
+            && !self.replacing_is_paused(pool, RemovalReason::Unhealthy)
     }
 
     /// Begins the repair of a node, if nothing holds it; true if it has begun.

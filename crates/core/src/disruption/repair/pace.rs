@@ -248,7 +248,7 @@ impl Repairs {
     }
 
     /// Parts those that are due into nodes with a condition of their own and nodes that only share one. If more have one of their
-    /// own than may be unwell, those that are being repaired included, none of them stands out.
+    /// own than may be unwell, none of them stands out.
     pub(super) fn split<'a>(
         &self,
         pool: &str,
@@ -261,8 +261,9 @@ impl Repairs {
         };
         let (mut own, mut shared): (Vec<_>, Vec<_>) =
             due.into_iter().partition(|one| !one.diagnosis.alarms.iter().all(is_shared));
-        let going = self.going.values().filter(|(_, of)| of == pool).count();
-        if tally.brakes() && own.len() + going > tally.most() {
+        // Those that are not due yet, or are being repaired, are no fewer.
+        let apart = tally.by_alarm.iter().filter(|(alarm, _)| !is_shared(alarm)).flat_map(|(_, nodes)| nodes);
+        if tally.brakes() && apart.collect::<BTreeSet<_>>().len() > tally.most() {
             own.append(&mut shared);
             shared = std::mem::take(&mut own);
         }
