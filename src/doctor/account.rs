@@ -1,23 +1,18 @@
-//! Checks of the AWS account: access, interruption queue, spot role, quotas, subnets, images.
+//! Checks of the AWS account: access, subnets, images.
 
-use dovetail_actors::catalogue::{KEY, UNAVAILABLE_OFFERINGS};
-use dovetail_actors::reading::LenientApi;
-use dovetail_api::names::conditions::{AMIS_READY, INTERRUPTIONS_HEARD, TRUE, VALIDATION_SUCCEEDED};
+use dovetail_api::names::conditions::{AMIS_READY, TRUE, VALIDATION_SUCCEEDED};
 use dovetail_api::v1::{EC2NodeClass, condition};
-use dovetail_cloud::{CloudIdentity as _, CloudQueue as _};
-use k8s_openapi::api::core::v1::ConfigMap;
+use dovetail_cloud::CloudIdentity as _;
 use kube::ResourceExt as _;
-use serde_json::Value;
 
 use super::{Finding, Installation};
-use crate::live::describe;
-use crate::run::connect::plainly;
-use crate::run::preflight::named;
 
 /// Free addresses of a subnet below which it is reported: a node of a middling type takes about thirty.
 const FEW_ADDRESSES: i64 = 64;
+/// Reason of a condition whose dry run waits for other conditions.
+const DEPENDENCIES_NOT_READY: &str = "DependenciesNotReady";
 /// Remedy where AWS cannot be asked from here.
-const NO_AWS: &str = "run doctor with the credentials of the control plane's role, or in its pod";
+pub(super) const NO_AWS: &str = "run doctor with the credentials of the control plane's role, or in its pod";
 
 /// Credentials, and EC2's answer to a dry run; the control plane's own dry runs of launches are on its classes.
 pub(super) async fn access(installation: &Installation) -> Finding {
@@ -36,6 +31,8 @@ pub(super) async fn access(installation: &Installation) -> Finding {
     let refused = installation.classes.iter().flatten().find_map(|class| {
         let status = class.status.as_ref()?;
         let own = condition(&status.conditions, VALIDATION_SUCCEEDED).filter(|one| one.status != TRUE)?;
+        // No launch was tried where images, subnets or others are missing: their own checks say so.
+        let own = Some(own).filter(|one| one.reason != DEPENDENCIES_NOT_READY)?;
         Some(format!("EC2NodeClass {}: {}: {}", class.name_any(), own.reason, own.message))
     });
     match refused {
@@ -44,93 +41,6 @@ pub(super) async fn access(installation: &Installation) -> Finding {
             "mend what is named, or allow it in the role's policy",
         ),
         None => Finding::green(format!("EC2 in {} takes the credentials, by a dry run", cloud.region())),
-    }
-}
-
-/// The interruption queue. It is not received from: that would hide messages from the control plane.
-pub(super) async fn queue(installation: &Installation) -> Finding {
-    let name = installation.settings.interruption_queue.as_str();
-    let unheard = installation.pools.iter().flatten().find_map(|pool| {
-        let known = &pool.status.as_ref()?.conditions;
-        condition(known, INTERRUPTIONS_HEARD).filter(|one| one.status != TRUE).map(|one| one.message.clone())
-    });
-    if let Some(why) = unheard {
-        return Finding::red(why, "allow sqs:GetQueueUrl, ReceiveMessage and DeleteMessage, or deploy the stack again");
-    }
-    if name.is_empty() {
-        let what = "no INTERRUPTION_QUEUE is set: spot nodes end without a warning to their pods";
-        return Finding::yellow(what, "deploy the stack, and set INTERRUPTION_QUEUE (settings.interruptionQueue)");
-    }
-    let cloud = match &installation.cloud {
-        Ok(cloud) => cloud,
-        Err(why) => return Finding::unknown(format!("the queue {name} cannot be asked for: {why}"), NO_AWS),
-    };
-    if let Err(why) = named::queue(&installation.settings, cloud.region()) {
-        return Finding::red(describe(&why), "set the queue of the cluster's own region");
-    }
-    let rules = "EventBridge's rules cannot be seen from here: aws events list-rule-names-by-target --target-arn QUEUE";
-    match cloud.queue_url(name).await {
-        Ok(_) => Finding { remedy: rules.to_owned(), ..Finding::green(format!("the queue {name} is there")) },
-        Err(why) => {
-            Finding::red(format!("the queue {name}: {why}"), "deploy the stack again, or set INTERRUPTION_QUEUE")
-        }
-    }
-}
-
-/// Lines of the ConfigMap in which the leader keeps what EC2 has lately refused.
-async fn refusals(installation: &Installation) -> Result<Vec<String>, String> {
-    let namespace = &installation.settings.lease_namespace;
-    let maps: LenientApi<ConfigMap> = LenientApi::namespaced(installation.connection.client.clone(), namespace);
-    let map = maps.get_opt(UNAVAILABLE_OFFERINGS).await.map_err(|why| plainly(&why))?;
-    let text = map.and_then(|map| map.data?.remove(KEY)).unwrap_or_default();
-    let said = |line: &str| {
-        let line: Value = serde_json::from_str(line).ok()?;
-        Some(format!("{} until {}", line["what"].as_str()?, line["until"].as_str()?))
-    };
-    Ok(text.lines().filter_map(said).collect())
-}
-
-pub(super) async fn spot_role(installation: &Installation) -> Finding {
-    let look = "aws iam get-role --role-name AWSServiceRoleForEC2Spot";
-    let uses_spot = installation.pools.iter().flatten().any(|pool| {
-        let own = pool.spec.template.spec.requirements.iter();
-        let listed = own.clone().find(|one| one.key == dovetail_api::names::labels::CAPACITY_TYPE);
-        listed.is_none_or(|one| one.values.iter().any(|value| value == dovetail_api::names::labels::SPOT))
-    });
-    if installation.pools.is_ok() && !uses_spot {
-        return Finding::green("no NodePool uses spot");
-    }
-    match refusals(installation).await {
-        Ok(all) => match all.iter().find(|line| line.starts_with("capacity-type spot")) {
-            Some(line) => {
-                let create = "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com";
-                Finding::red(format!("EC2 refuses spot altogether ({line})"), create)
-            }
-            None => {
-                Finding::unknown("nothing was refused for lack of it lately; the role itself cannot be asked for", look)
-            }
-        },
-        Err(why) => Finding::unknown(format!("what EC2 refused is not known: {why}"), look),
-    }
-}
-
-pub(super) async fn quotas(installation: &Installation) -> Finding {
-    let look = "compare with the NodePools' limits: aws service-quotas list-service-quotas --service-code ec2";
-    match refusals(installation).await {
-        Ok(all) => {
-            let used_up: Vec<&String> = all.iter().filter(|line| line.starts_with("quota ")).collect();
-            match used_up.as_slice() {
-                [] => Finding::unknown(
-                    "none is used up, as far as launches have shown; Service Quotas cannot be asked",
-                    look,
-                ),
-                lines => {
-                    let named = lines.iter().map(|line| line.as_str()).collect::<Vec<_>>().join("; ");
-                    Finding::yellow(format!("used up: {named}"), "raise the quota in Service Quotas")
-                }
-            }
-        }
-        Err(why) => Finding::unknown(format!("what EC2 refused is not known: {why}"), look),
     }
 }
 

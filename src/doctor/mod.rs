@@ -4,8 +4,10 @@
 //! asked says so.
 
 mod account;
+mod allowance;
 mod cluster;
 mod proxies;
+mod queue;
 mod rights;
 mod text;
 
@@ -27,6 +29,9 @@ use tokio::time::timeout;
 use crate::live::{self, ClusterArgs, Connection, Leader, OutputArgs};
 use crate::output::print;
 use crate::run::connect::plainly;
+
+/// Time for a question to AWS of which an answer would be more than the check needs; less than a check has.
+const ASKED_WITHIN: Duration = Duration::from_secs(5);
 
 /// `dovetail doctor`.
 #[derive(Args)]
@@ -151,9 +156,9 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
         ("NodePools", cluster::pools(&installation).boxed_local()),
         ("proxies", proxies::proxies(&installation).boxed_local()),
         ("AWS", account::access(&installation).boxed_local()),
-        ("queue", account::queue(&installation).boxed_local()),
-        ("spot role", account::spot_role(&installation).boxed_local()),
-        ("quotas", account::quotas(&installation).boxed_local()),
+        ("queue", queue::queue(&installation).boxed_local()),
+        ("spot role", allowance::spot_role(&installation).boxed_local()),
+        ("quotas", allowance::quotas(&installation).boxed_local()),
         ("subnets", account::subnets(&installation).boxed_local()),
         ("AMIs", account::images(&installation).boxed_local()),
     ];

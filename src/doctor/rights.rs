@@ -19,13 +19,24 @@ const AT_ONCE: usize = 16;
 /// Most rights that are named.
 const MOST_NAMED: usize = 8;
 
-/// A right: group, resource with its subresource, verb.
+/// A right: group, resource with its subresource, verb; and for one in a namespace which that is, with the object's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Right {
     group: &'static str,
     resource: &'static str,
     subresource: &'static str,
     verb: &'static str,
+    place: Option<Place>,
+    name: &'static str,
+}
+
+/// A namespace in which the chart gives rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// The Lease's.
+    Lease,
+    /// That of the cluster's DNS.
+    Dns,
 }
 
 fn rights() -> Vec<Right> {
@@ -34,7 +45,14 @@ fn rights() -> Vec<Right> {
         let mut parts = line.split(' ');
         let (group, resource, verb) = (parts.next()?, parts.next()?, parts.next()?);
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-        Some(Right { group: if group == "core" { "" } else { group }, resource, subresource, verb })
+        let place = match parts.next() {
+            None => None,
+            Some("lease") => Some(Place::Lease),
+            Some("dns") => Some(Place::Dns),
+            Some(_) => return None,
+        };
+        let name = parts.next().unwrap_or_default();
+        Some(Right { group: if group == "core" { "" } else { group }, resource, subresource, verb, place, name })
     };
     lines.filter_map(right).collect()
 }
@@ -83,7 +101,13 @@ fn judge(denied: &[Right], all: usize, whose: &str) -> Finding {
     }
     let name = |right: &Right| {
         let slash = if right.subresource.is_empty() { "" } else { "/" };
-        format!("{} {}{slash}{}", right.verb, right.resource, right.subresource)
+        let of = if right.name.is_empty() { "" } else { " " };
+        let place = match right.place {
+            None => "",
+            Some(Place::Lease) => " in the Lease's namespace",
+            Some(Place::Dns) => " in kube-system",
+        };
+        format!("{} {}{slash}{}{of}{}{place}", right.verb, right.resource, right.subresource, right.name)
     };
     let named: Vec<String> = denied.iter().take(MOST_NAMED).map(name).collect();
     let more = denied.len().saturating_sub(MOST_NAMED);
@@ -113,6 +137,10 @@ async fn is_allowed(installation: &Installation, account: &Account, right: &Righ
         subresource: text(right.subresource),
         verb: text(right.verb),
         name: named(installation, right),
+        namespace: right.place.map(|place| match place {
+            Place::Lease => installation.settings.lease_namespace.clone(),
+            Place::Dns => "kube-system".to_owned(),
+        }),
         ..ResourceAttributes::default()
     };
     let (client, params) = (installation.connection.client.clone(), PostParams::default());
@@ -142,7 +170,7 @@ fn named(installation: &Installation, right: &Right) -> Option<String> {
     match right.group {
         "admissionregistration.k8s.io" => Some(installation.settings.fence_name.clone()),
         CRDS => Some("nodepools.karpenter.sh".to_owned()),
-        _ => None,
+        _ => Some(right.name.to_owned()).filter(|name| !name.is_empty()),
     }
 }
 
@@ -155,7 +183,9 @@ mod tests {
         let lines = ROLE.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).count();
         assert!(lines > 60 && rights().len() == lines);
         let eviction = rights().into_iter().find(|right| right.subresource == "eviction");
-        assert_eq!(eviction, Some(Right { group: "", resource: "pods", subresource: "eviction", verb: "create" }));
+        let cluster_wide =
+            Right { group: "", resource: "pods", subresource: "eviction", verb: "create", place: None, name: "" };
+        assert_eq!(eviction, Some(cluster_wide));
     }
 
     #[test]
@@ -165,5 +195,8 @@ mod tests {
         assert!(found.what.starts_with("somebody may not get validatingadmissionpolicies, "), "{}", found.what);
         assert!(found.what.ends_with(" and 2 more") && !found.remedy.is_empty());
         assert!(judge(&[], 74, "somebody").remedy.is_empty());
+        let renewal = rights().into_iter().find(|right| right.verb == "update" && right.resource == "leases");
+        let found = judge(renewal.as_slice(), 74, "somebody");
+        assert_eq!(found.what, "somebody may not update leases karpenter-leader-election in the Lease's namespace");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dovetail_actors::Settings;
 use dovetail_actors::reading::LenientApi;
-use dovetail_actors::settings::TABLE;
+use dovetail_actors::settings::{KubeAccess, TABLE};
 use dovetail_api::names::{LEASE_NAME, annotations};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
@@ -69,7 +69,8 @@ pub async fn find_leader(connection: &Connection, args: &ClusterArgs) -> Result<
     let given = settings_of_pod(&pod);
     let mut settings = Settings::from_map(&given)
         .map_err(|_| format!("the settings of pod {namespace}/{name} cannot be read; the defaults count"))?;
-    settings.kube_access = args.settings().kube_access;
+    // Our own settings say how the API server is asked; the version below which the leader refuses to work is the leader's.
+    settings.kube_access = KubeAccess { oldest: settings.kube_access.oldest, ..args.settings().kube_access };
     settings.lease_namespace.clone_from(&namespace);
     let from = format!("pod {namespace}/{name}, which leads");
     Ok(Leader { settings, from, namespace, pod: Some(pod), is_ours })

@@ -31,7 +31,7 @@ use crate::run::connect::plainly;
 /// Objects a page.
 const PAGE: u32 = 500;
 /// Times that a list is begun anew, as the API server has forgotten where it was.
-const MOST_RESTARTS: usize = 3;
+pub const MOST_RESTARTS: usize = 3;
 /// Resource of NodeOverlays.
 const OVERLAYS: &str = "nodeoverlays";
 /// Resource of CapacityQuotas.
@@ -248,7 +248,7 @@ impl Reader<'_> {
 }
 
 /// True if the API server has forgotten the place of a list.
-fn is_forgotten(error: &kube::Error) -> bool {
+pub fn is_forgotten(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 410)
 }
 

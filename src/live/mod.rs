@@ -36,7 +36,7 @@ use serde::Serialize;
 use account::read_commitments;
 pub use args::{ClusterArgs, OutputArgs, as_json, as_yaml};
 pub use leader::{Leader, find_leader as leader, find_lease};
-pub use lists::why_unread;
+pub use lists::{MOST_RESTARTS, is_forgotten, why_unread};
 pub use offers::{describe, reach_ec2};
 
 use crate::run::clock::SystemClock;

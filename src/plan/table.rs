@@ -27,15 +27,16 @@ pub fn render(problem: &Problem, packing: &Packing, args: &PlanArgs) -> String {
         let _ = writeln!(text, "{}\n", nodes(problem, packing, most_options));
     }
     let on_existing: usize = packing.on_existing.iter().map(|(_, pods)| pods.len()).sum();
-    if on_existing > 0 {
-        let _ = writeln!(text, "{on_existing} pods fit on existing nodes");
-    }
     let waiting = waiting(problem);
     let placed = waiting - packing.unscheduled.len();
+    let on_new = match on_existing {
+        0 => String::new(),
+        _ => format!(", {on_existing} of them on existing nodes, {}", placed.saturating_sub(on_existing)),
+    };
     let price: f64 = packing.claims.iter().map(|claim| claim.price).fold(0.0, |sum, price| sum + price);
     let _ = writeln!(
         text,
-        "{placed} of {waiting} pods placed on {} new node{}, ${price:.4} an hour, ${:.0} a month",
+        "{placed} of {waiting} pods placed{on_new} on {} new node{}, ${price:.4} an hour, ${:.0} a month",
         packing.claims.len(),
         if packing.claims.len() == 1 { "" } else { "s" },
         price * HOURS_OF_A_MONTH,

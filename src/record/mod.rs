@@ -9,7 +9,7 @@ mod objects;
 mod replay;
 mod savings;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_api::names::labels;
 use dovetail_cloud::shipped;
@@ -97,7 +97,7 @@ async fn record(args: &RecordArgs, file: &str) -> Result<(), Failure> {
     let hasher = args.hash_names.then(NameHasher::new);
     let client = cluster.connection.client.clone();
     let first = look_at(&client, hasher.as_ref()).await?;
-    first.unread.iter().for_each(|why| eprintln!("not recorded: {}", escape(why)));
+    first.unread.iter().for_each(|(kind, why)| eprintln!("not recorded: {kind}: {}", escape(why)));
     let began = RecordBegin {
         version: VERSION,
         source: RecordSource::Cluster,
@@ -112,6 +112,7 @@ async fn record(args: &RecordArgs, file: &str) -> Result<(), Failure> {
         planning: cluster.planning.clone(),
         objects: TimedObjects::new(),
         nodes: BTreeSet::new(),
+        unread: first.unread.keys().copied().collect(),
         launched: 0,
         ended: 0,
     };
@@ -126,6 +127,8 @@ async fn record(args: &RecordArgs, file: &str) -> Result<(), Failure> {
             () = tokio::time::sleep(left.min(args.every)) => false,
         };
         let t = started.elapsed().as_secs_f64();
+        // A message now has a line of its own.
+        progress.clear();
         match look_at(&client, hasher.as_ref()).await {
             Ok(found) => {
                 failures = 0;
@@ -150,17 +153,17 @@ struct Look {
     objects: TimedObjects,
     nodes: Vec<Value>,
     pods: Vec<Value>,
-    /// Kinds that may not be listed, and why.
-    unread: Vec<String>,
+    /// Kinds that could not be listed, and why.
+    unread: BTreeMap<&'static str, String>,
 }
 
 async fn look_at(client: &Client, hasher: Option<&NameHasher>) -> Result<Look, Failure> {
-    let mut found = Look { objects: TimedObjects::new(), nodes: vec![], pods: vec![], unread: vec![] };
+    let mut found = Look { objects: TimedObjects::new(), nodes: vec![], pods: vec![], unread: BTreeMap::new() };
     for (group, version, kind, plural) in KINDS {
         let all = match list(client, (group, version, kind, plural)).await {
             Ok(all) => all,
             Err(why) if kind != "Pod" => {
-                found.unread.push(format!("{plural}: {}", live::why_unread(&why, plural)?));
+                found.unread.insert(kind, live::why_unread(&why, plural)?);
                 continue;
             }
             Err(why) => return Err(Failure::System(format!("pods cannot be listed: {}", plainly(&why)))),
@@ -176,7 +179,7 @@ async fn look_at(client: &Client, hasher: Option<&NameHasher>) -> Result<Look, F
     Ok(found)
 }
 
-/// All objects of a kind, by pages.
+/// All objects of a kind, by pages; begun anew where the API server has forgotten the place.
 async fn list(client: &Client, (group, version, kind, plural): (&str, &str, &str, &str)) -> kube::Result<Vec<Value>> {
     let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     let resource = ApiResource {
@@ -188,8 +191,16 @@ async fn list(client: &Client, (group, version, kind, plural): (&str, &str, &str
     };
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let (mut all, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
+    let mut restarts = 0;
     loop {
-        let page = api.list(&params).await?;
+        let page = match api.list(&params).await {
+            Err(why) if live::is_forgotten(&why) && restarts < live::MOST_RESTARTS => {
+                restarts += 1;
+                (all, params) = (Vec::new(), ListParams::default().limit(PAGE));
+                continue;
+            }
+            page => page?,
+        };
         all.extend(page.items.iter().filter_map(|one| serde_json::to_value(one).ok()));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
@@ -222,15 +233,18 @@ struct Recorder {
     writer: RecordWriter,
     planning: PlanningInput,
     objects: TimedObjects,
-    /// Names of nodes of NodePools.
+    /// Uids of nodes of NodePools.
     nodes: BTreeSet<String>,
+    /// Kinds that could not be listed at the last look.
+    unread: BTreeSet<&'static str>,
     launched: usize,
     ended: usize,
 }
 
 impl Recorder {
     /// Writes what has changed since the look before, and the look.
-    fn took(&mut self, t: f64, found: Look, is_first: bool) -> Result<(), Failure> {
+    fn took(&mut self, t: f64, mut found: Look, is_first: bool) -> Result<(), Failure> {
+        self.keep_unread(t, &mut found);
         let changes = objects::changes(&self.objects, &found.objects);
         self.writer.apply(t, changes.applied)?;
         changes.steps.into_iter().try_for_each(|step| self.writer.step(t, step))?;
@@ -246,6 +260,18 @@ impl Recorder {
         let mut seen = observe(&found.nodes, &found.pods, |node| self.price(node));
         (seen.launched, seen.ended) = (self.launched, self.ended);
         self.writer.seen(t, seen)
+    }
+
+    /// Objects of a kind that could not be listed are those of the look before: not to be seen is not to be deleted.
+    fn keep_unread(&mut self, t: f64, found: &mut Look) {
+        for (kind, why) in found.unread.iter().filter(|(kind, _)| !self.unread.contains(*kind)) {
+            eprintln!("{kind} not read at {t:.0} s, those of before count: {}", escape(why));
+        }
+        let is_unread = |key: &[String; 3]| found.unread.contains_key(key[0].as_str());
+        let known = self.objects.iter().filter(|(key, _)| is_unread(key));
+        let kept: TimedObjects = known.map(|(key, object)| (key.clone(), object.clone())).collect();
+        self.unread = found.unread.keys().copied().collect();
+        found.objects.extend(kept);
     }
 
     /// The price of a node, as the classes' offers have it.

@@ -29,10 +29,19 @@ fn rights_that_doctor_asks_for_are_those_of_the_charts_role() {
     let listed: BTreeSet<String> =
         listed.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(str::to_owned).collect();
     let mut given = BTreeSet::new();
-    for role in rendered(&["settings.clusterName=demo"]).iter().filter(|object| object["kind"] == "ClusterRole") {
+    let all = rendered(&["settings.clusterName=demo"]);
+    for role in all.iter().filter(|object| object["kind"] == "ClusterRole" || object["kind"] == "Role") {
         if role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-admin"] == "true" {
             continue;
         }
+        let name = role["metadata"]["name"].as_str().unwrap();
+        let place = match (role["kind"].as_str().unwrap(), name.ends_with("-dns")) {
+            ("ClusterRole", _) => "",
+            // Its Secret has a name of the release's.
+            _ if name.contains("webhook") => continue,
+            (_, true) => " dns",
+            _ => " lease",
+        };
         for rule in role["rules"].as_array().unwrap() {
             let texts = |field: &str| -> Vec<String> {
                 rule[field].as_array().unwrap().iter().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -42,7 +51,14 @@ fn rights_that_doctor_asks_for_are_those_of_the_charts_role() {
                 .flat_map(|group| texts("resources").into_iter().map(move |one| (group.clone(), one)))
             {
                 let group = if group.is_empty() { "core".to_owned() } else { group };
-                given.extend(texts("verbs").iter().map(|verb| format!("{group} {resource} {verb}")));
+                let named = rule["resourceNames"].as_array().filter(|_| !place.is_empty()).into_iter().flatten();
+                let mut names: Vec<String> = named.map(|name| format!(" {}", name.as_str().unwrap())).collect();
+                if names.is_empty() {
+                    names.push(String::new());
+                }
+                for name in names {
+                    given.extend(texts("verbs").iter().map(|verb| format!("{group} {resource} {verb}{place}{name}")));
+                }
             }
         }
     }

@@ -13,7 +13,9 @@ RUNTIME = {"aws-runtime", "aws-smithy-http", "aws-smithy-runtime", "aws-smithy-x
 #: The name by which such a service's requests are signed.
 OWN_SERVICE = re.compile(r'\bsigning_name: "([\w-]+)"')
 #: Clients whose services' names are none in Rust.
-SIGNED = {"zonal_shift": "arc-zonal-shift"}
+SIGNED = {"service_quotas": "servicequotas", "zonal_shift": "arc-zonal-shift"}
+#: `dovetail doctor` calls these with the credentials of who runs it, in a file of their own: the control plane's role needs none of them.
+OF_DOCTOR = CLOUD / "ec2/account_facts.rs"
 #: Beside the clients is what paces their calls, which is no service.
 CLIENT = re.compile(r"\bclients\s*\.\s*(?!limiter\b)(\w+)")
 CALL = re.compile(r"\bclients\s*\.\s*(?!limiter\b)(\w+)\s*\.\s*(\w+)\s*\(")
@@ -27,7 +29,19 @@ def pascal(name):
 
 
 def texts():
-    return {path: path.read_text() for path in sorted(CLOUD.rglob("*.rs"))}
+    """The source of crates/cloud, but for what doctor alone asks."""
+    return {path: path.read_text() for path in sorted(CLOUD.rglob("*.rs")) if path != OF_DOCTOR}
+
+
+def doctors():
+    """What doctor asks: the methods of its file, the operations there, and files outside src/doctor that call those methods."""
+    text = OF_DOCTOR.read_text()
+    methods = set(re.findall(r"\bpub async fn (\w+)", text))
+    calls = re.compile(rf"\.({'|'.join(sorted(methods))})\(")
+    folders = (ROOT / "src", ROOT / "actors/src", ROOT / "crates")
+    files = [path for folder in folders for path in folder.rglob("*.rs") if path != OF_DOCTOR and ROOT / "src/doctor" not in path.parents]
+    operations = {f"{SIGNED.get(service, service)}.{pascal(operation)}" for service, operation in CALL.findall(text)}
+    return methods, operations, [path for path in files if calls.search(path.read_text())]
 
 
 def called():

@@ -108,9 +108,15 @@ class Recording(unittest.TestCase):
 
     def test_nothing_else_in_the_workspace_calls_aws(self):
         own = source.own_services()
-        self.assertEqual(len(own), 6, own)
+        self.assertEqual(len(own), 8, own)
         sdks = {f"aws-sdk-{service}" for service in {one["operation"].split(".")[0] for one in CHECKS} - own}
         self.assertEqual(source.sdk_users(), {"crates/cloud": sdks | source.RUNTIME})
+
+    def test_what_doctor_asks_is_asked_by_no_other(self):
+        methods, operations, others = source.doctors()
+        self.assertEqual(methods, {"events_sent_to", "has_role", "vcpu_quota"})
+        self.assertEqual(operations, {"events.DescribeRule", "events.ListRuleNamesByTarget", "iam.GetRole", "servicequotas.GetAwsDefaultServiceQuota", "servicequotas.GetServiceQuota"})
+        self.assertEqual(others, [])
 
     def test_what_was_added_by_hand_is_named(self):
         self.assertEqual(set(RECORDED["byHand"]), {"arc-zonal-shift.GetManagedResource", "ec2.CreateFleet", "ec2.CreateTags", "ec2.DescribeInstanceStatus", "ec2.DescribePlacementGroups", "ec2.DescribeReservedInstances", "ec2.RebootInstances", "iam.ListInstanceProfiles", "savingsplans.DescribeSavingsPlanRates", "savingsplans.DescribeSavingsPlans"})

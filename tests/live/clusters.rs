@@ -1,16 +1,22 @@
-//! Clusters that are no good, asked by every command that reads one: none there, half the permissions, no CRDs of ours, names
-//! and messages that would take over a terminal.
+//! Clusters that are no good, asked by every command that reads one: none there, half the permissions, no CRDs of ours, 5,000 nodes,
+//! names and messages that would take over a terminal.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 use crate::{common, stub};
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
+use common::live::LONGEST_WAIT;
 use common::{arg, scratch, stderr, stdout};
 use serde_json::{Value, json};
 use stub::{Reply, api_server, list, not_found, reply, status};
 
+/// Objects of a page at most.
+const PAGE: usize = 500;
 /// A name that would turn, hide or colour text.
 const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{202e}evil\u{200b}";
 
@@ -141,10 +147,54 @@ fn every_reader_shows_what_it_may_read_and_names_the_rest() {
     assert!(lines.contains("\"line\":\"end\"") && lines.contains("NodePool"), "the rest is recorded: {lines}");
 }
 
+/// Pages of 5,000 nodes; what was asked for is noted.
+fn many(path: &str, seen: &Mutex<BTreeMap<String, usize>>) -> Option<Reply> {
+    let (place, query) = path.split_once('?').unwrap_or((path, ""));
+    let number = |name: &str| {
+        let value = query.split('&').find_map(|part| part.strip_prefix(name));
+        value.and_then(|text| text.parse::<usize>().ok())
+    };
+    if place != "/api/v1/nodes" {
+        return None;
+    }
+    let (from, limit) = (number("continue=").unwrap_or(0), number("limit=").unwrap_or(usize::MAX).min(5_000));
+    let until = (from + limit).min(5_000);
+    let mut seen = seen.lock().unwrap();
+    *seen.entry("pages".to_owned()).or_default() += 1;
+    let largest = seen.entry("largest".to_owned()).or_default();
+    *largest = limit.max(*largest);
+    let metadata = if until < 5_000 { json!({"continue": until.to_string()}) } else { json!({}) };
+    let items: Vec<Value> = (from..until).map(node).collect();
+    Some(reply(200, &json!({"kind": "NodeList", "apiVersion": "v1", "metadata": metadata, "items": items})))
+}
+
+#[test]
+fn every_reader_takes_five_thousand_nodes_by_pages() {
+    let record = arg(&scratch("clusters-many.jsonl")).to_owned();
+    for words in readers(&record).into_iter().filter(|words| words[0] != "doctor") {
+        let seen = Arc::new(Mutex::new(BTreeMap::new()));
+        let noted = seen.clone();
+        let output = on("many", cluster(move |path| many(path, &noted)), &words);
+        assert!(output.status.success(), "{words:?}: {}", stderr(&output));
+        let seen = seen.lock().unwrap().clone();
+        assert!(seen["largest"] <= PAGE && seen["pages"] % 10 == 0 && seen["pages"] >= 10, "{words:?}: {seen:?}");
+        let shown = match words[0] {
+            "explain" if words[1] == "node" => "Node n7",
+            "explain" => "NodePool default",
+            "plan" => "5000 node(s) of NodePools",
+            "top" => "5000 nodes, 5000 Ready",
+            _ => "",
+        };
+        assert!(stdout(&output).contains(shown), "{words:?}: {:.2000}", stdout(&output));
+    }
+    let lines = std::fs::read_to_string(&record).unwrap();
+    assert!(lines.contains("\"count\":5000"), "{:.3000}", lines);
+}
+
 #[test]
 fn no_reader_lets_a_name_or_a_message_take_over_the_terminal() {
     let record = arg(&scratch("clusters-hostile.jsonl")).to_owned();
-    for words in readers(&record).into_iter().filter(|words| words[0] != "doctor") {
+    for words in readers(&record) {
         let server = cluster(|path| match path.split('?').next().unwrap_or_default() {
             "/apis/karpenter.sh/v1/nodepools" => {
                 let mut other = pool(HOSTILE);
@@ -178,4 +228,66 @@ fn no_reader_lets_a_name_or_a_message_take_over_the_terminal() {
         assert!(!said.contains(harmful), "{words:?}: {said:?}");
         assert!(words[0] == "record" || said.contains("\\u{1b}[2J"), "{words:?} shows it as what it is: {said:?}");
     }
+}
+
+/// A Deployment with so many replicas.
+fn web(replicas: u32) -> Value {
+    json!({"metadata": {"name": "web", "namespace": "shop", "uid": "w"}, "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}}})
+}
+
+/// The list of Deployments is there, cannot be had twice, is forgotten in its middle, and is there with more replicas.
+fn flaky(path: &str, asked: &Mutex<usize>) -> Option<Reply> {
+    if !path.starts_with("/apis/apps/v1/deployments") {
+        return None;
+    }
+    if path.contains("continue=") {
+        return Some(status(410, "Expired", "the continue parameter is too old"));
+    }
+    let mut asked = asked.lock().unwrap();
+    *asked += 1;
+    Some(match *asked {
+        1 => list(&[web(2)]),
+        2 | 3 => status(500, "InternalError", HOSTILE),
+        4 => reply(200, &json!({"kind": "List", "apiVersion": "v1", "metadata": {"continue": "more"}, "items": []})),
+        _ => list(&[web(5)]),
+    })
+}
+
+#[test]
+fn objects_that_cannot_be_read_for_a_while_are_kept_in_a_record() {
+    let record = arg(&scratch("clusters-flaky.jsonl")).to_owned();
+    let asked = Mutex::new(0);
+    let server = cluster(move |path| flaky(path, &asked));
+    let kubeconfig = stub::kubeconfig("clusters-flaky", &format!("http://{server}"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dovetail"));
+    command.args([
+        "record",
+        &record,
+        "--for",
+        "1h",
+        "--every",
+        "1s",
+        "--offers",
+        "shipped",
+        "--kubeconfig",
+        &kubeconfig,
+    ]);
+    command.env_clear().env("HOME", "/nonexistent").env("AWS_REGION", "us-east-1").stderr(Stdio::piped());
+    let recording = command.spawn().unwrap();
+    let begun = Instant::now();
+    let text = || std::fs::read_to_string(&record).unwrap_or_default();
+    while !text().contains("\"scale\"") {
+        assert!(begun.elapsed() < LONGEST_WAIT, "{}", text());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let interrupted = Command::new("kill").args(["-INT", &recording.id().to_string()]).status().unwrap();
+    assert!(interrupted.success());
+    let output = recording.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let lines: Vec<Value> = text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let steps: Vec<&Value> = lines.iter().filter(|line| line["line"] == "step").map(|line| &line["step"]).collect();
+    assert_eq!(steps, [&json!({"scale": {"kind": "Deployment", "namespace": "shop", "name": "web", "replicas": 5}})]);
+    let said = stderr(&output);
+    assert_eq!(said.matches("Deployment not read at ").count(), 1, "{said}");
 }

@@ -75,26 +75,56 @@ fn good(path: &str) -> Option<Reply> {
     }
 }
 
-/// AWS, where every request would work; SQS knows the queue.
+/// Rules of EventBridge that send to the queue, by their detail-types.
+const RULES: [&str; 4] = [
+    "EC2 Spot Instance Interruption Warning",
+    "EC2 Instance Rebalance Recommendation",
+    "EC2 Instance State-change Notification",
+    "AWS Health Event",
+];
+
+/// AWS, where every request would work: SQS knows the queue, and each subnet has so many free addresses.
 fn aws(free: u32) -> SocketAddr {
-    serve(move |_, body| {
-        if body.contains("QueueName") {
-            return reply(200, &json!({"QueueUrl": "http://sqs/demo"}));
-        }
-        if body.contains("Action=DescribeSubnets") {
-            let item = format!(
-                "<item><subnetId>subnet-1</subnetId><availabilityZone>us-east-1a</availabilityZone><availableIpAddressCount>{free}</availableIpAddressCount></item>"
-            );
-            return (
-                200,
-                "text/xml",
-                format!(
-                    "<DescribeSubnetsResponse><requestId>r</requestId><subnetSet>{item}</subnetSet></DescribeSubnetsResponse>"
-                ),
-            );
-        }
-        ec2_error(412, "DryRunOperation")
-    })
+    account(free, |_| None)
+}
+
+/// The same, but for what `broken` answers to a body.
+fn account(free: u32, broken: impl Fn(&str) -> Option<Reply> + Send + Sync + 'static) -> SocketAddr {
+    serve(move |_, body| broken(body).unwrap_or_else(|| good_account(free, body)))
+}
+
+fn good_account(free: u32, body: &str) -> Reply {
+    let asked: Value = serde_json::from_str(body).unwrap_or_default();
+    if asked["QueueName"].is_string() {
+        return reply(200, &json!({"QueueUrl": "http://sqs/111122223333/demo"}));
+    }
+    if asked["TargetArn"] == "arn:aws:sqs:us-east-1:111122223333:demo" {
+        return reply(200, &json!({"RuleNames": RULES}));
+    }
+    if let Some(rule) = asked["Name"].as_str() {
+        let source = if rule.starts_with("EC2") { "aws.ec2" } else { "aws.health" };
+        let pattern = json!({"source": [source], "detail-type": [rule]}).to_string();
+        return reply(200, &json!({"Name": rule, "State": "ENABLED", "EventPattern": pattern}));
+    }
+    if asked["QuotaCode"].is_string() {
+        return reply(200, &json!({"Quota": {"Value": 640.0}}));
+    }
+    if body.contains("Action=GetRole") {
+        return (200, "text/xml", "<GetRoleResponse/>".to_owned());
+    }
+    if body.contains("Action=DescribeSubnets") {
+        let item = format!(
+            "<item><subnetId>subnet-1</subnetId><availabilityZone>us-east-1a</availabilityZone><availableIpAddressCount>{free}</availableIpAddressCount></item>"
+        );
+        return (
+            200,
+            "text/xml",
+            format!(
+                "<DescribeSubnetsResponse><requestId>r</requestId><subnetSet>{item}</subnetSet></DescribeSubnetsResponse>"
+            ),
+        );
+    }
+    ec2_error(412, "DryRunOperation")
 }
 
 fn doctor(name: &str, server: SocketAddr, aws: SocketAddr, args: &[&str]) -> Output {
@@ -127,21 +157,100 @@ fn complaints(output: &Output) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_good_installation_is_green_and_says_what_cannot_be_asked() {
+fn each_check_of_a_good_installation_is_green() {
     let output = doctor("good", cluster(|_| None), aws(200), &["--json"]);
     assert_eq!(complaints(&output), [], "{}", stdout(&output));
     assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
     let all = checks(&output);
-    assert_eq!(all.len(), 17);
-    let unknown: Vec<&Value> = all.iter().filter(|one| one["light"] == "unknown").collect();
-    let names: Vec<&str> = unknown.iter().filter_map(|one| one["check"].as_str()).collect();
-    assert_eq!(names, ["spot role", "quotas"]);
-    assert!(unknown.iter().all(|one| one["remedy"].as_str().unwrap().contains("aws ")), "{unknown:#?}");
+    assert_eq!(all.iter().filter(|one| one["light"] == "green").count(), 17, "{}", stdout(&output));
     let text = stdout(&doctor("good", cluster(|_| None), aws(200), &[]));
     assert!(
-        text.contains("dovetail-0_00c0ffee leads, term 3") && text.contains("15 green, 0 yellow, 0 red, 2 cannot"),
+        text.contains("dovetail-0_00c0ffee leads, term 3") && text.contains("17 green, 0 yellow, 0 red, 0 cannot"),
         "{text}"
     );
+}
+
+/// Names of the checks that could not be asked.
+fn unknown(output: &Output) -> Vec<String> {
+    let all = checks(output).into_iter().filter(|one| one["light"] == "unknown");
+    let named = all.map(|one| {
+        assert!(!one["remedy"].as_str().unwrap().is_empty(), "{one}");
+        one["check"].as_str().unwrap().to_owned()
+    });
+    named.collect()
+}
+
+#[test]
+fn what_the_credentials_may_not_ask_of_the_account_is_said() {
+    // As the role of the control plane: of the account's role, rules and quotas it may ask none.
+    let denied = account(200, |body| {
+        let xml = "<ErrorResponse><Error><Code>AccessDenied</Code><Message>not you</Message></Error></ErrorResponse>";
+        if body.contains("Action=GetRole") {
+            return Some((403, "text/xml", xml.to_owned()));
+        }
+        let asked = ["TargetArn", "QuotaCode"].iter().any(|field| body.contains(field));
+        asked.then(|| reply(400, &json!({"__type": "AccessDeniedException", "Message": "not you"})))
+    });
+    let output = doctor("denied", cluster(|_| None), denied, &["--json"]);
+    assert_eq!((output.status.code(), complaints(&output)), (Some(0), vec![]), "{}", stdout(&output));
+    assert_eq!(unknown(&output), ["queue", "spot role", "quotas"]);
+    let said = stdout(&output);
+    assert!(said.contains("the queue demo is there; its rules are not known: ") && said.contains("not you"), "{said}");
+    // Nor is anything lost of the other checks where AWS is silent.
+    let silent = account(200, |body| {
+        if ["TargetArn", "QuotaCode", "Action=GetRole"].iter().any(|field| body.contains(field)) {
+            std::thread::sleep(Duration::from_secs(300));
+        }
+        None
+    });
+    let output = doctor("silent", cluster(|_| None), silent, &["--json"]);
+    assert_eq!(complaints(&output), [], "{}", stdout(&output));
+    assert_eq!(unknown(&output), ["queue", "spot role", "quotas"]);
+}
+
+#[test]
+fn rules_roles_and_quotas_of_the_account_have_their_lights() {
+    let no_role = "<ErrorResponse><Error><Code>NoSuchEntity</Code><Message>no</Message></Error></ErrorResponse>";
+    let default_alone = |body: &str| {
+        let first = body.contains("QuotaCode");
+        first.then(|| reply(400, &json!({"__type": "NoSuchResourceException", "Message": "no"})))
+    };
+    type Answer = Box<dyn Fn(&str) -> Option<Reply> + Send + Sync>;
+    let cases: [(&str, &str, &str, Answer); 6] = [
+        ("no-rules", "queue", "red", Box::new(|body| body.contains("TargetArn").then(|| reply(200, &json!({}))))),
+        (
+            "a-rule",
+            "queue",
+            "yellow",
+            Box::new(|body| body.contains("TargetArn").then(|| reply(200, &json!({"RuleNames": RULES[1..]})))),
+        ),
+        (
+            "rules-off",
+            "queue",
+            "red",
+            Box::new(|body| body.contains("\"Name\"").then(|| reply(200, &json!({"State": "DISABLED"})))),
+        ),
+        (
+            "no-role",
+            "spot role",
+            "red",
+            Box::new(move |body| body.contains("Action=GetRole").then(|| (404, "text/xml", no_role.to_owned()))),
+        ),
+        (
+            "small-quota",
+            "quotas",
+            "yellow",
+            Box::new(|body| body.contains("QuotaCode").then(|| reply(200, &json!({"Quota": {"Value": 5.0}})))),
+        ),
+        ("no-quota", "quotas", "unknown", Box::new(default_alone)),
+    ];
+    for (name, check, light, broken) in cases {
+        let output = doctor(name, cluster(|_| None), account(200, broken), &["--json"]);
+        let found = if light == "unknown" { unknown(&output) } else { vec![] };
+        let lights: Vec<(String, String)> =
+            complaints(&output).into_iter().chain(found.into_iter().map(|one| (one, "unknown".to_owned()))).collect();
+        assert_eq!(lights, [(check.to_owned(), light.to_owned())], "{name}: {}", stdout(&output));
+    }
 }
 
 /// The answer to a path that begins so.
@@ -234,7 +343,18 @@ fn broken_surroundings() -> Vec<Case> {
         ),
         ("quota", "quotas", "yellow", at("/api/v1/namespaces/kube-system/configmaps/", move || reply(200, &used_up))),
         ("spot", "spot role", "red", at("/api/v1/namespaces/kube-system/configmaps/", move || reply(200, &no_spot))),
-        ("amis", "AMIs", "red", at("/apis/karpenter.k8s.aws/v1/ec2nodeclasses", || list(&[class(&json!([]))]))),
+        (
+            "amis",
+            "AMIs",
+            "red",
+            at("/apis/karpenter.k8s.aws/v1/ec2nodeclasses", || {
+                let mut class = class(&json!([]));
+                let waits = json!({"type": "ValidationSucceeded", "status": "False", "reason": "DependenciesNotReady",
+                    "message": "AMIsReady is not ready", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+                class["status"]["conditions"] = json!([waits]);
+                list(&[class])
+            }),
+        ),
     ]
 }
 
@@ -261,6 +381,30 @@ fn subnets_without_addresses_and_refused_credentials_are_red() {
     let strict = serve(|_, _| ec2_error(401, "AuthFailure"));
     let output = doctor("credentials", cluster(|_| None), strict, &["--json"]);
     assert_eq!(complaints(&output), [("AWS".to_owned(), "red".to_owned())], "{}", stdout(&output));
+}
+
+/// The type of a body, with a header `Date` so many minutes ago behind it.
+fn dated(minutes: i64) -> &'static str {
+    let then = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(minutes);
+    let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&then).unwrap();
+    Box::leak(format!("application/json\r\ndate: {date}").into_boxed_str())
+}
+
+#[test]
+fn clock_that_is_off_and_old_api_server_have_their_lights() {
+    for (minutes, light) in [(1, "yellow"), (10, "red")] {
+        let kind = dated(minutes);
+        let server = serve(move |path, _| {
+            let (status, _, body) = good(path).unwrap_or_else(|| stub::usual(path));
+            (status, kind, body)
+        });
+        let output = doctor(&format!("clock-{minutes}"), server, aws(200), &["--json"]);
+        assert_eq!(complaints(&output), [("clock".to_owned(), light.to_owned())], "{}", stdout(&output));
+    }
+    let mut newer = variables();
+    newer.as_array_mut().unwrap().push(json!({"name": "KUBERNETES_MIN_VERSION", "value": "1.99.0-0"}));
+    let output = doctor("old", cluster(pods(newer)), aws(200), &["--json"]);
+    assert_eq!(complaints(&output), [("API server".to_owned(), "red".to_owned())], "{}", stdout(&output));
 }
 
 #[test]

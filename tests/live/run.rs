@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 use crate::{common, stub};
+#[path = "run/planned.rs"]
+mod planned;
 #[path = "run/reviews.rs"]
 mod reviews;
 #[path = "run/shadow.rs"]

@@ -71,7 +71,8 @@ pub fn api_server(changed: impl Fn(&str) -> Option<Reply> + Send + Sync + 'stati
     serve(move |path, _| changed(path).unwrap_or_else(|| usual(path)))
 }
 
-fn usual(path: &str) -> Reply {
+/// The answer of an API server where all is well.
+pub fn usual(path: &str) -> Reply {
     let kinds = |names: &[&str]| {
         let all: Vec<Value> = names
             .iter()

@@ -50,21 +50,24 @@ fn top_shows_nodes_and_pending_pods_on_a_pipe_and_on_a_terminal() {
     assert_eq!(facts["pools"][0]["ready"], 1, "{facts:#}");
     let node = facts["nodes"][0]["name"].as_str().unwrap().split('.').next().unwrap().to_owned();
 
-    // A terminal of util-linux's `script`, which has the size that it is told.
+    for (rows, columns) in [(24, 80), (50, 200)] {
+        on_a_terminal(&live, rows, columns, &node);
+    }
+}
+
+/// A terminal of util-linux's `script`, which has the size that it is told.
+fn on_a_terminal(live: &Live, rows: u16, columns: u16, node: &str) {
     let program = env!("CARGO_BIN_EXE_dovetail");
-    let line = format!("stty rows 24 cols 80; exec {program} top --every 1s --offers shipped");
-    let mut terminal = top("script", &live);
+    let line = format!("stty rows {rows} cols {columns}; exec {program} top --every 1s --offers shipped");
+    let mut terminal = top("script", live);
     terminal.args(["-qefc", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = terminal.spawn().expect("script");
     let mut keys = child.stdin.take().unwrap();
     let mut screen = child.stdout.take().unwrap();
     let mut shown = Vec::new();
     // A key is pressed when what the one before brings is there.
-    let pages = [
-        ("", vec!["\u{1b}[?1049h", "/month", &node]),
-        ("3", vec!["huge"]),
-        ("\r", vec!["explain pod", "gets no node"]),
-    ];
+    let pages =
+        [("", vec!["\u{1b}[?1049h", "/month", node]), ("3", vec!["huge"]), ("\r", vec!["explain pod", "gets no node"])];
     for (key, words) in pages {
         keys.write_all(key.as_bytes()).unwrap();
         keys.flush().unwrap();

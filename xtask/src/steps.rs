@@ -186,11 +186,12 @@ pub fn lint() -> Result<(), String> {
 }
 
 /// Scripts that play longer courses, most of them on the real control plane.
-const COURSES: [(&str, &str); 16] = [
+const COURSES: [(&str, &str); 17] = [
     ("adoption", "tests/real/adoption.py"),
     ("bill", "tests/day/bill.py"),
     ("drift", "tests/real/drift.py"),
     ("day", "tests/day/day.py"),
+    ("doctor", "tests/real/diagnosed.py"),
     ("explain", "tests/real/explained.py"),
     ("hostile", "tests/real/hostile.py"),
     ("kwok", "tests/real/kwok_provider.py"),
@@ -259,7 +260,7 @@ pub fn proof() -> Result<(), String> {
             run("handover", "python3", &["tests/real/handover.py", &rounds])
         }
         other => Err(format!(
-            "there is no proof {:?} (there are: adoption, bill, console, day, drift, explain, fuzz, handover, hostile, kwok, lines, load, metrics, model, policies, posts, properties, repair, scale, scale-in, seeds, \
+            "there is no proof {:?} (there are: adoption, bill, console, day, doctor, drift, explain, fuzz, handover, hostile, kwok, lines, load, metrics, model, policies, posts, properties, repair, scale, scale-in, seeds, \
              shadow, tracing, upstream, verdicts, webhook)",
             other.unwrap_or_default()
         )),

@@ -6,8 +6,8 @@ moto spends five seconds of a core on writing down all instance types, or all sp
 who asks. It never runs out of capacity either: what a glob in the file REFUSED matches is answered as EC2 answers it.
 
 What else it lacks of AWS is put in: the SSM parameters that name images of EKS (any image of moto's of that architecture
-will do), spot prices of today that grow with the instance type, and the security groups that a launch template gives to the
-instances of a fleet.
+will do), spot prices of today that grow with the instance type, the security groups that a launch template gives to the
+instances of a fleet, and EC2's quotas of virtual CPUs.
 """
 
 import collections
@@ -105,6 +105,22 @@ class Images:
         return [json.dumps({"Parameter": {"Name": name, "Type": "String", "Value": image, "Version": 1}}).encode()]
 
 
+class Quotas:
+    """Answers for EC2's quotas in Service Quotas: the same for each."""
+
+    VCPUS = 640.0
+
+    def __init__(self, app):
+        self.app = app
+
+    def __call__(self, environ, start):
+        if environ.get("HTTP_X_AMZ_TARGET") != "ServiceQuotasV20190624.GetServiceQuota":
+            return self.app(environ, start)
+        code = json.loads(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))).get("QuotaCode", "")
+        start("200 OK", [("content-type", "application/x-amz-json-1.1")])
+        return [json.dumps({"Quota": {"ServiceCode": "ec2", "QuotaCode": code, "Value": self.VCPUS, "Unit": "None"}}).encode()]
+
+
 def heed_security_groups():
     """moto gives a fleet's instances the groups that a template names as its fleets read them, and no template does."""
     made = launch_templates.LaunchTemplateVersion.__init__
@@ -173,4 +189,4 @@ def refusal(override):
 
 ANSWERS.mkdir(parents=True, exist_ok=True)
 heed_security_groups()
-run_simple("127.0.0.1", PORT, Kept(Images(RunsOut(DomainDispatcherApplication(create_backend_app)))), threaded=True)
+run_simple("127.0.0.1", PORT, Kept(Images(Quotas(RunsOut(DomainDispatcherApplication(create_backend_app))))), threaded=True)

@@ -1,5 +1,6 @@
 //! EC2 behind [`crate::Cloud`], on the AWS SDK.
 
+pub mod account_facts;
 pub mod adapt;
 mod bounded;
 mod cache;

@@ -21,7 +21,7 @@ use dovetail_core::clock::Clock;
 
 use super::bounded::bounded;
 use super::rate::{AccountLimits, Limiter, limited};
-use super::services::{Eks, Iam, Pricing, SavingsPlans, Ssm, ZonalShift};
+use super::services::{Eks, EventBridge, Iam, Pricing, SavingsPlans, ServiceQuotas, Ssm, ZonalShift};
 
 /// Timeout of one attempt of a call.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -171,6 +171,8 @@ pub(super) struct Clients {
     /// Named as its requests are signed.
     pub savingsplans: SavingsPlans,
     pub zonal_shift: ZonalShift,
+    pub events: EventBridge,
+    pub service_quotas: ServiceQuotas,
     pub sqs: aws_sdk_sqs::Client,
     /// By which requests to EC2 wait for their tokens.
     pub limiter: Limiter,
@@ -205,6 +207,8 @@ impl Clients {
             pricing: Pricing::new(&pricing, partition()),
             savingsplans: SavingsPlans::new(&config, partition()),
             zonal_shift: ZonalShift::new(&config, partition()),
+            events: EventBridge::new(&config, partition()),
+            service_quotas: ServiceQuotas::new(&config, partition()),
             sqs: client!(aws_sdk_sqs, &queue),
             limiter,
         }

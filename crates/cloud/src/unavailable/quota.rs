@@ -115,6 +115,12 @@ impl QuotaGroup {
         }
     }
 
+    /// The code of its quota of a capacity type in Service Quotas, `L-1216C47A`; none where it is not known.
+    #[must_use]
+    pub fn code(self, capacity_type: &str) -> Option<&'static str> {
+        self.used_up(capacity_type).split(", ").find(|part| part.starts_with("L-"))
+    }
+
     /// The group of an instance type, `m5.large`.
     #[must_use]
     pub fn from_instance_type(instance_type: &str) -> Self {
@@ -195,6 +201,8 @@ mod tests {
         let g = QuotaGroup::from_instance_type("g5.xlarge");
         assert_eq!(g.used_up("on-demand"), "vCPU quota of Running On-Demand G and VT instances, L-DB2E81BA, used up");
         assert!(g.used_up("spot").contains("L-3819A6DF") && g.used_up("spot").contains("Spot"));
+        assert_eq!((g.code("on-demand"), g.code("spot")), (Some("L-DB2E81BA"), Some("L-3819A6DF")));
+        assert_eq!((QuotaGroup::Hpc.code("spot"), QuotaGroup::Other.code("on-demand")), (None, None));
         for (group, on_demand, spot) in QUOTAS {
             assert!(on_demand.contains("On-Demand") && on_demand.contains(", L-"), "{group}");
             assert!(spot.to_lowercase().contains("spot"), "{group}");

@@ -26,7 +26,9 @@ pub(super) enum FipsHost {
     Everywhere,
     /// `ssm-fips`; in GovCloud the plain host is one of FIPS.
     NotInGov,
-    /// The same, but `fips.eks` in the partition `aws`.
+    /// The same, with dual stack too.
+    NeverInGov,
+    /// As `NotInGov`, but `fips.eks` in the partition `aws`.
     Before,
 }
 
@@ -185,6 +187,7 @@ impl Endpoints {
         };
         let name = match fips_host {
             _ if !fips => prefix.to_owned(),
+            FipsHost::NeverInGov if *partition == GOV => prefix.to_owned(),
             FipsHost::NotInGov | FipsHost::Before if !dual_stack && *partition == GOV => prefix.to_owned(),
             FipsHost::Before if !dual_stack && *partition == AWS => format!("fips.{prefix}"),
             _ => format!("{prefix}-fips"),

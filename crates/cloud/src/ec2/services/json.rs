@@ -91,7 +91,7 @@ impl Pricing {
     }
 }
 
-fn call(shape: &str, operation: &'static str, body: &Value) -> Call {
+pub(super) fn call(shape: &str, operation: &'static str, body: &Value) -> Call {
     let headers = vec![("content-type", CONTENT_TYPE.to_owned()), ("x-amz-target", format!("{shape}.{operation}"))];
     Call { operation, method: http::Method::POST, path: "/".into(), headers, body: body.to_string() }
 }

@@ -1,7 +1,8 @@
-//! Six services of which twelve operations are called, on the runtime that the EC2 SDK brings: a crate for each is a tenth
+//! Eight services of which seventeen operations are called, on the runtime that the EC2 SDK brings: a crate for each is a tenth
 //! of the first build. Signatures, retries, timeouts, clock skew and the user agent are the runtime's (decision 051); this
 //! folder has endpoints, requests and answers.
 
+mod account;
 mod answer;
 mod eks;
 mod endpoints;
@@ -47,6 +48,7 @@ use tracing::Instrument as _;
 use answer::{Answer, ErrorOf};
 use endpoints::{Endpoints, Host};
 
+pub(super) use account::{EventBridge, ServiceQuotas};
 pub(super) use answer::ServiceFailure;
 pub(super) use eks::{Cluster, Eks};
 pub(super) use json::{Pricing, Ssm};

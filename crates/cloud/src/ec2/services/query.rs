@@ -19,7 +19,7 @@ const NAME: &str = "InstanceProfileName";
 
 static IAM: Service = Service { id: "IAM", signing_name: "iam", host: Host::Iam, error_of };
 
-/// Instance profiles of IAM.
+/// Instance profiles and roles of IAM.
 #[derive(Clone, Debug)]
 pub(in crate::ec2) struct Iam(ServiceClient);
 
@@ -89,6 +89,11 @@ impl Iam {
 
     pub async fn delete_instance_profile(&self, name: &str) -> Called<()> {
         self.0.send(call("DeleteInstanceProfile", &[(NAME, name)]), nothing_of).await
+    }
+
+    /// Answers where there is a role of that name.
+    pub async fn get_role(&self, name: &str) -> Called<()> {
+        self.0.send(call("GetRole", &[("RoleName", name)]), nothing_of).await
     }
 }
 

@@ -246,6 +246,57 @@ async fn zonal_shifts_are_asked_by_the_clusters_arn() {
     assert!(zonal_shift.get_managed_resource("").await.is_err(), "that would list all resources");
 }
 
+#[tokio::test(start_paused = true)]
+async fn rules_and_quotas_are_asked_in_json() {
+    let names = r#"{"RuleNames": ["a"], "NextToken": "t"}"#;
+    let rule = r#"{"Name": "a", "State": "ENABLED", "EventPattern": "{}", "Arn": "x"}"#;
+    let quota = r#"{"Quota": {"QuotaCode": "L-1", "Value": 64.0, "Unit": "None"}}"#;
+    let server = Server::new([(200, names), (200, rule), (200, quota), (200, "{}")]);
+    let (events, quotas) = (server.clients("eu-west-1").events, server.clients("eu-west-1").service_quotas);
+    let page = events.list_rule_names_by_target("arn:q", Some("s")).await.unwrap();
+    assert_eq!((page.rule_names, page.next_token.as_deref()), (vec!["a".to_owned()], Some("t")));
+    let (line, target, body) = server.last("x-amz-target");
+    assert_eq!(
+        (line.as_str(), target.as_str()),
+        ("POST https://events.eu-west-1.amazonaws.com/", "AWSEvents.ListRuleNamesByTarget")
+    );
+    assert_eq!(body, r#"{"NextToken":"s","TargetArn":"arn:q"}"#);
+    assert!(server.last("authorization").1.contains("/eu-west-1/events/aws4_request"));
+    let rule = events.describe_rule("a").await.unwrap();
+    assert_eq!((rule.state.as_deref(), rule.event_pattern.as_deref()), (Some("ENABLED"), Some("{}")));
+    assert_eq!(quotas.get_service_quota("L-1").await.unwrap(), Some(64.0));
+    let (line, target, body) = server.last("x-amz-target");
+    assert_eq!(line, "POST https://servicequotas.eu-west-1.amazonaws.com/");
+    assert_eq!(target, "ServiceQuotasV20190624.GetServiceQuota");
+    assert_eq!(body, r#"{"QuotaCode":"L-1","ServiceCode":"ec2"}"#);
+    assert!(server.last("authorization").1.contains("/eu-west-1/servicequotas/aws4_request"));
+    assert_eq!(quotas.get_aws_default_service_quota("L-1").await.unwrap(), None);
+    assert!(server.last("x-amz-target").1.ends_with(".GetAWSDefaultServiceQuota"));
+}
+
+/// By the rules of botocore 1.43.
+#[test]
+fn hosts_of_rules_and_quotas_have_their_own_names_with_fips() {
+    let events = Host::Regional { prefix: "events", fips: FipsHost::NeverInGov };
+    let quotas = Host::Regional { prefix: "servicequotas", fips: FipsHost::NotInGov };
+    for (region, options, events_host, quotas_host) in [
+        ("eu-west-1", "plain", "events.eu-west-1.amazonaws.com", "servicequotas.eu-west-1.amazonaws.com"),
+        ("us-east-1", "fips", "events-fips.us-east-1.amazonaws.com", "servicequotas-fips.us-east-1.amazonaws.com"),
+        ("us-east-1", "fips+dual", "events-fips.us-east-1.api.aws", "servicequotas-fips.us-east-1.api.aws"),
+        ("us-gov-west-1", "fips", "events.us-gov-west-1.amazonaws.com", "servicequotas.us-gov-west-1.amazonaws.com"),
+        ("us-gov-west-1", "fips+dual", "events.us-gov-west-1.api.aws", "servicequotas-fips.us-gov-west-1.api.aws"),
+        (
+            "cn-north-1",
+            "dual",
+            "events.cn-north-1.api.amazonwebservices.com.cn",
+            "servicequotas.cn-north-1.api.amazonwebservices.com.cn",
+        ),
+    ] {
+        assert_eq!(url(events, region, options), format!("https://{events_host}"));
+        assert_eq!(url(quotas, region, options), format!("https://{quotas_host}"));
+    }
+}
+
 const PROFILE: &str = "<Path>/karpenter/</Path><InstanceProfileName>a&amp;b</InstanceProfileName><Arn>arn</Arn>\
     <CreateDate>2026-01-01T00:00:00Z</CreateDate><Roles><member><Path>/</Path><RoleName>node</RoleName>\
     <AssumeRolePolicyDocument>%7B</AssumeRolePolicyDocument></member></Roles>\
