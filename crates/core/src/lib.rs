@@ -8,6 +8,7 @@
 //! - What is paid for in any case: [`commitments`], and in [`paid_machines`] the nodes that take of them.
 //! - Zones that are left alone for a while: [`zonal_shift`].
 //! - Prices and resources that types have for scheduling alone: [`overlays`].
+//! - Devices that pods claim, whole or in part, by dynamic resource allocation: [`dra`].
 //! - Nodes whether or not pods wait: [`static_pools`]; room for pods that do not exist yet: [`buffers`].
 //! - Nodes that go: [`disruption`] by our own decision within [`budgets`], [`interruption`] by EC2's, [`collection`] of what
 //!   nobody owns, and [`termination`], by which every one of them goes; [`deletion_costs`], by which pods leave them before.
@@ -27,6 +28,7 @@ pub mod commitments;
 pub mod daemons;
 pub mod deletion_costs;
 pub mod disruption;
+pub mod dra;
 pub mod expendable;
 pub mod explain;
 pub mod faults;

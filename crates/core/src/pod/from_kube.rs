@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod as KubePod, Pod
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use thiserror::Error;
 
-use super::{HostPort, NOT_SUPPORTED, Pod};
+use super::{HostPort, NO_DEVICES, Pod, PodClaim};
 use crate::quantity::QuantityError;
 use crate::resources::{Resources, parse_amount};
 
@@ -68,6 +68,7 @@ impl Pod {
             refused_nodes: Default::default(),
             refused_as_of: None,
             existing_only: false,
+            devices: device_claims(pod, spec),
             expendable_below: Default::default(),
         }
     }
@@ -76,7 +77,23 @@ impl Pod {
 /// The rule of a pod that packing does not know: the pod is never placed in breach of it.
 fn unsupported(spec: &PodSpec) -> Option<String> {
     let claims = spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty());
-    claims.then(|| format!("dynamic resource allocation (spec.resourceClaims){NOT_SUPPORTED}"))
+    claims.then(|| NO_DEVICES.to_owned())
+}
+
+/// Claims for devices, by the names of their ResourceClaims. One for which the template makes none asks for nothing.
+fn device_claims(pod: &KubePod, spec: &PodSpec) -> Vec<PodClaim> {
+    let made = pod.status.as_ref().and_then(|status| status.resource_claim_statuses.as_deref()).unwrap_or_default();
+    let each = spec.resource_claims.iter().flatten().filter_map(|one| {
+        let (name, claim) = (one.name.clone(), one.resource_claim_name.clone());
+        if claim.is_some() {
+            return Some(PodClaim { name, claim });
+        }
+        match made.iter().find(|made| made.name == name) {
+            Some(made) => made.resource_claim_name.clone().map(|claim| PodClaim { name, claim: Some(claim) }),
+            None => Some(PodClaim { name, claim: None }),
+        }
+    });
+    each.collect()
 }
 
 /// The resources that a pod takes from its node: the sum of its containers and sidecars, or the largest moment of its start

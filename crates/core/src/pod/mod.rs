@@ -19,6 +19,8 @@ use crate::labels;
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::Resources;
 
+/// The reason that a pod with claims for devices gets no node where these are not asked for.
+pub(crate) const NO_DEVICES: &str = "dynamic resource allocation (spec.resourceClaims) is not supported yet";
 /// End of a reason that names a rule which packing does not know yet.
 pub(crate) const NOT_SUPPORTED: &str = " is not supported yet";
 
@@ -92,6 +94,9 @@ pub struct Pod {
     /// True while another pod like it tries a new node: until then it may be on existing nodes only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub existing_only: bool,
+    /// Its claims for devices, by dynamic resource allocation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<PodClaim>,
     /// The cutoff that its priority is below: it gets no place, and waits for room that is left. Unset for all others.
     #[serde(default, skip_serializing_if = "ExpendableCutoff::is_unset")]
     pub expendable_below: ExpendableCutoff,
@@ -143,6 +148,17 @@ impl Pod {
     pub fn tolerates(&self, taint: &Taint) -> bool {
         self.tolerations.iter().any(|toleration| covers(toleration, taint))
     }
+}
+
+/// A claim for devices in a pod's spec.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodClaim {
+    /// Its name in the pod.
+    pub name: String,
+    /// Name of the ResourceClaim; unset until it has been made from its template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<String>,
 }
 
 /// A port that a pod takes on its node.

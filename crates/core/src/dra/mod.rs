@@ -1,0 +1,37 @@
+//! Dynamic resource allocation (`resource.k8s.io/v1`): pods that ask for devices by ResourceClaims.
+//!
+//! ```text
+//! ResourceClaim ─claim─┐
+//! DeviceClass ─────────┼─ book ──► places ──► search ──► stage: each pod on one existing node, or in one bin of a new node
+//! ResourceSlice ─slice─┘             ▲                     │
+//! instance types ─── templates ──────┘                     └──► packing, which knows no devices
+//! ```
+//!
+//! Nothing calls it yet (docs/decisions/090).
+//!
+//! kube-scheduler allocates; nothing here writes to a claim. Packing knows no devices: the stage before it decides which pods
+//! share a node's devices, and gives each such pod rules that packing knows.
+
+mod bins;
+mod book;
+mod claim;
+mod device;
+mod places;
+mod placing;
+mod search;
+mod selector;
+mod slice;
+mod stage;
+mod templates;
+mod walk;
+mod weight;
+
+pub use book::{DeviceBook, Known};
+pub use claim::{Claim, ClassSelectors};
+pub use device::{AttributeValue, Device, DeviceId, DeviceTraits, full_name};
+pub use places::{DeviceGates, DeviceNode};
+pub use search::{Devices, Place, Search, Wanted};
+pub use selector::{Answer, Selectors};
+pub use slice::{Pool, Reach, Slice, gather_pools};
+pub use stage::{DevicePlan, Misfits, plan_devices};
+pub use templates::{NVIDIA, learned_pools, nvidia_pools};
