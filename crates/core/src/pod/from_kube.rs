@@ -68,6 +68,7 @@ impl Pod {
             refused_nodes: Default::default(),
             refused_as_of: None,
             existing_only: false,
+            off_spot: false,
             expendable_below: Default::default(),
         }
     }

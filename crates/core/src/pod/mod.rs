@@ -92,6 +92,9 @@ pub struct Pod {
     /// True while another pod like it tries a new node: until then it may be on existing nodes only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub existing_only: bool,
+    /// True if its node may be no spot node, as its workload has enough replicas there ([`crate::spot_share`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub off_spot: bool,
     /// The cutoff that its priority is below: it gets no place, and waits for room that is left. Unset for all others.
     #[serde(default, skip_serializing_if = "ExpendableCutoff::is_unset")]
     pub expendable_below: ExpendableCutoff,
