@@ -104,6 +104,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
     let mut problem = Arc::unwrap_or_clone(planning.problem);
     let (snapshot, holds_replicas) = (cluster.state.snapshot(), cluster.settings.static_capacity());
     warnings.extend(left_out(&planning.skipped, &snapshot, holds_replicas));
+    warnings.extend(planning.spot_share.sentences());
     let static_pools = match holds_replicas {
         true => super::static_pools::add(&mut problem, &snapshot, &input, &super::options(args)),
         false => Vec::new(),

@@ -99,6 +99,7 @@ fn load_manifests(args: &PlanArgs, mut manifests: Vec<Manifest>, watch: &Stopwat
     }
     apply_workloads(&mut state, &manifests, &pods, &refused)?;
     let planning = state.snapshot().planning(&input);
+    warnings.extend(planning.spot_share.sentences());
     let mut problem = Arc::unwrap_or_clone(planning.problem);
     let holds_replicas = gates.static_capacity() && !groups;
     let snapshot = state.snapshot();

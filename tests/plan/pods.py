@@ -17,7 +17,7 @@ class PodClass:
         self.tolerations = raw.get("tolerations") or []
         affinity = raw.get("affinity") or {}
         self.filter = NodeFilter(raw.get("nodeSelector"), affinity.get("nodeAffinity"))
-        self.volumes = volume_filter(raw.get("volumeTopology"))
+        self.volumes = volume_filter(_places(raw))
         self.blocked, self.to_come = raw.get("blocked"), bool(raw.get("toCome"))
         self.ports, self.priority = raw.get("hostPorts") or [], raw.get("priority") or 0
         self.preferred = [k for k, v in affinity.items() if v and v.get("preferredDuringSchedulingIgnoredDuringExecution")]
@@ -61,6 +61,15 @@ class NodeFilter:
     def holds(self, view, offering, test=surely):
         """Whether a pod may run on every node (`surely`) or on some node (`possibly`) this offering can become."""
         return any(all(test(op, values, view.state(key, offering.labels)) for key, op, values in term) for term in self.terms)
+
+
+def _places(raw):
+    """Places of a pod's volumes; for one that may be on no spot node (`offSpot`), each without spot."""
+    places = raw.get("volumeTopology") or []
+    if not raw.get("offSpot"):
+        return places
+    no_spot = {"key": "karpenter.sh/capacity-type", "operator": "NotIn", "values": ["spot"]}
+    return [[*place, no_spot] for place in places or [[]]]
 
 
 def volume_filter(places):

@@ -76,6 +76,18 @@ class CheckerTest(unittest.TestCase):
         self.assert_valid(world([{"app": "a", "volumeTopology": places, "requests": many}]), ([0], ["a"]))
         self.assert_rules(["PL-33"], world([{"app": "a", "volumeTopology": places}]), ([0], ["c"]))
 
+    def test_a_pod_that_may_be_on_no_spot_node(self):
+        for offering, rules in (("spot", ["PL-33"]), ("on-demand", [])):
+            workload = world([{"app": "a", "offSpot": True}])
+            kind = workload["instanceTypes"][0]
+            kind["requirements"] = [r for r in kind["requirements"] if r["key"] != CT] + [_in(CT, offering)]
+            for one in kind["offerings"]:
+                one |= {"capacityType": offering, "requirements": [_in(CT, offering), _in(ZONE, one["zone"])]}
+            answer = plan(workload, ([0], "a"))
+            for claim in answer["nodeClaims"]:
+                claim["cheapestCapacityType"] = offering
+            self.assert_answer(rules, workload, answer)
+
     def test_ports_of_other_protocols_and_addresses_do_not_clash(self):
         ports = [{"port": 53, "protocol": "UDP"}, {"port": 53}, {"port": 80, "ip": "10.0.0.1"}, {"port": 80, "ip": "10.0.0.2"}]
         self.assert_valid(world([{"app": "a", "hostPorts": [p]} for p in ports]), ([0, 1, 2, 3], None))

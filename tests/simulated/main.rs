@@ -52,6 +52,8 @@ mod shadow;
 mod simulate;
 mod sizes;
 mod sold_out;
+#[path = "ends/spot_share.rs"]
+mod spot_share;
 #[path = "ends/static_pools.rs"]
 mod static_pools;
 mod takeover;

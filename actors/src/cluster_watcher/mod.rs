@@ -70,6 +70,7 @@ impl ClusterWatcher {
         let mut state = ClusterState::new().for_provider(env.settings.provider);
         state.allow_rollouts(env.settings.moves_rollout);
         state.set_expendable(env.settings.expendable);
+        state.set_interruption_half_life(env.settings.interruption_half_life.map(dovetail_core::clock::signed));
         Self {
             env,
             client,

@@ -102,7 +102,9 @@ impl<'a> Plans<'a> {
     /// Notes at a claim that overlays say something of its types.
     fn mark_overlaid(&self, planned: &PlannedClaim, claim: &mut NodeClaim) {
         let types = planned.options.iter().map(|option| &self.planning.problem.instance_types[option.instance_type]);
-        let priced = types.clone().any(|one| one.offerings.iter().any(|offering| offering.list_price.is_some()));
+        // Interruptions give offerings another price, too.
+        let overlaid = !self.snapshot.overlays.is_empty();
+        let priced = overlaid && types.clone().any(|one| one.offerings.iter().any(|one| one.list_price.is_some()));
         let more = types.clone().any(|one| !one.overlaid_resources.is_empty());
         for (key, _) in [(annotations::PRICE_OVERLAY, priced), (annotations::CAPACITY_OVERLAY, more)]
             .into_iter()

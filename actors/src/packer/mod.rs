@@ -11,6 +11,7 @@ mod packing;
 mod report;
 mod request;
 mod rise;
+mod spot_share;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -280,6 +281,7 @@ impl Packer {
         self.tell_skipped(&planning, &request);
         self.tell_relaxed(&planning, &request);
         self.tell_refused_places(&planning, &request);
+        self.report_unmet_shares(&planning);
         self.tell_daemons(&planning.problem, &packing, request.trace);
         self.tell_mistrust(mistrust, request.trace);
         self.failures.took(&planning.problem, &held, &failed, request.trace);

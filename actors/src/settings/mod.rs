@@ -91,6 +91,8 @@ pub struct Settings {
     pub daemon_share: DaemonShare,
     /// `EXPENDABLE_PODS_PRIORITY_CUTOFF`; unset unless given.
     pub expendable: ExpendableCutoff,
+    /// `INTERRUPTION_PRICE_HALF_LIFE`; never when `None`.
+    pub interruption_half_life: Option<Duration>,
     /// `PRICE_PER_NODE`, in dollars an hour.
     pub price_per_node: f64,
     /// `MAX_PRICE_RISE`, in parts of the first plan's price; infinite for no bound.
@@ -209,6 +211,7 @@ impl Default for Settings {
             packing_comparison: Some(Duration::from_secs(60)),
             daemon_share: DaemonShare::default(),
             expendable: ExpendableCutoff::default(),
+            interruption_half_life: None,
             price_per_node: dovetail_core::pack::Options::default().price_per_node,
             spot_price_refresh: Some(Duration::from_secs(3600)),
             initialization_timeout: Some(dovetail_core::lifecycle::liveness::INITIALIZATION),

@@ -173,6 +173,8 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.daemon_share = percent(text)?)),
     row(Packing, "EXPENDABLE_PODS_PRIORITY_CUTOFF", "PRIORITY", "", "Pods of a lower priority than this get no node: they run where room is left, a node that has no other pods counts as empty, and no places are made for them. Cluster Autoscaler's value is -10. Without it, every pod counts",
         |own, text| Ok(own.expendable = cutoff(text)?)),
+    row(Packing, "INTERRUPTION_PRICE_HALF_LIFE", "DURATION", "never", "Each own spot interruption raises the price by which plans weigh its instance type and zone by a fifth, up to one and a half times; after this long by half as much. never: interruptions raise no price",
+        |own, text| Ok(own.interruption_half_life = delay(text)?)),
     row(Packing, "MAX_COST_PER_HOUR", "DOLLARS", "", "A ceiling on what all instances cost per hour; without it, no ceiling",
         |own, text| Ok(own.ceilings.cost = Some(above_zero(text, "$ an hour above zero, such as 12.50")?))),
     row(Packing, "MAX_FUTILE_COST", "DOLLARS", "100", "The most that launches of one NodePool that came to nothing within an hour may cost together, in $ per hour; above it one launch at a time is tried. All NodePools together: three times as much. never: no such bound",

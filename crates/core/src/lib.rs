@@ -9,6 +9,8 @@
 //! - Zones that are left alone for a while: [`zonal_shift`].
 //! - Prices and resources that types have for scheduling alone: [`overlays`].
 //! - Devices that pods claim, whole or in part, by dynamic resource allocation: [`dra`].
+//! - Prices by which plans weigh offerings whose instances were taken back: [`interruption_prices`].
+//! - Replicas of a workload that are kept off spot: [`spot_share`].
 //! - Nodes whether or not pods wait: [`static_pools`]; room for pods that do not exist yet: [`buffers`].
 //! - Nodes that go: [`disruption`] by our own decision within [`budgets`], [`interruption`] by EC2's, [`collection`] of what
 //!   nobody owns, and [`termination`], by which every one of them goes; [`deletion_costs`], by which pods leave them before.
@@ -35,6 +37,7 @@ pub mod faults;
 pub mod images;
 pub mod instance_type;
 pub mod interruption;
+pub mod interruption_prices;
 pub mod labels;
 pub mod launch_backoff;
 pub mod launch_limits;
@@ -54,6 +57,7 @@ pub mod requirements;
 pub mod resources;
 pub mod say_once;
 pub mod shadow;
+pub mod spot_share;
 pub mod static_pools;
 pub mod termination;
 pub mod validity;

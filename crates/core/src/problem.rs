@@ -149,11 +149,19 @@ pub struct Pool {
     pub instance_types: Option<Vec<usize>>,
     #[serde(default)]
     pub node_class: Option<String>,
+    /// Percent by which a node may be dearer in a zone where the pool has fewer nodes; 0 for no balance.
+    #[serde(default, skip_serializing_if = "is_none_at_all")]
+    pub zone_balance: u8,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
 fn is_zero(count: &u32) -> bool {
     *count == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
+fn is_none_at_all(percent: &u8) -> bool {
+    *percent == 0
 }
 
 /// The aim of a pool's packing.

@@ -117,6 +117,14 @@ pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 pub const PACKING_POLICY: &str = "dovetail.dev/packing-policy";
 /// NodePool: dollars an hour that its nodes may cost together, at the prices that are known.
 pub const MAX_COST_PER_HOUR: &str = "dovetail.dev/max-cost-per-hour";
+/// Pod and NodePool: the number of a workload's replicas that are on no spot node in any case, as `2`.
+pub const ON_DEMAND_BASE: &str = "dovetail.dev/on-demand-base";
+/// Pod and NodePool: the largest part of a workload's replicas above [`ON_DEMAND_BASE`] that is on spot nodes, as `70%`.
+pub const SPOT_SHARE: &str = "dovetail.dev/spot-share";
+/// NodePool: how much dearer a node may be in a zone where the pool has fewer nodes, as `5%`.
+pub const ZONE_BALANCE: &str = "dovetail.dev/zone-balance";
+/// NodePool: its spot instances that EC2 has taken back lately, JSON. Remove it to forget them.
+pub const INTERRUPTIONS: &str = "dovetail.dev/interruptions";
 /// An operator's release of the collection brake.
 pub const ALLOW_COLLECTION: &str = "dovetail.dev/allow-collection";
 /// NodePool: with `observe` Dovetail disrupts none of its nodes, and reports what it would have done.

@@ -6,25 +6,30 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::Wrong;
 use crate::names::OWN_DOMAIN;
 use crate::names::annotations::{
-    ADOPTED, ADOPTED_AS, COMPUTED_HASH, CONVERTED_FROM, DISRUPTION, ENDED_FIRST, MAX_COST_PER_HOUR,
-    OBSERVED_ALLOCATABLE, PACKING_POLICY, REPAIR_PACE, TTL_SECONDS_AFTER_EMPTY, UNUSED_LAUNCHES,
+    ADOPTED, ADOPTED_AS, COMPUTED_HASH, CONVERTED_FROM, DISRUPTION, ENDED_FIRST, INTERRUPTIONS, MAX_COST_PER_HOUR,
+    OBSERVED_ALLOCATABLE, ON_DEMAND_BASE, PACKING_POLICY, REPAIR_PACE, SPOT_SHARE, TTL_SECONDS_AFTER_EMPTY,
+    UNUSED_LAUNCHES, ZONE_BALANCE,
 };
 use crate::schema::is_near;
 use crate::v1::{EC2NodeClass, NodePool};
 
 /// Those of a NodePool.
-const OF_POOL: [&str; 11] = [
+const OF_POOL: [&str; 15] = [
     ADOPTED,
     ADOPTED_AS,
     COMPUTED_HASH,
     CONVERTED_FROM,
     DISRUPTION,
     ENDED_FIRST,
+    INTERRUPTIONS,
     MAX_COST_PER_HOUR,
+    ON_DEMAND_BASE,
     PACKING_POLICY,
     REPAIR_PACE,
+    SPOT_SHARE,
     TTL_SECONDS_AFTER_EMPTY,
     UNUSED_LAUNCHES,
+    ZONE_BALANCE,
 ];
 /// Those of an EC2NodeClass.
 const OF_CLASS: [&str; 3] = [COMPUTED_HASH, CONVERTED_FROM, OBSERVED_ALLOCATABLE];
@@ -91,8 +96,42 @@ fn in_pool(key: &str, value: &str) -> Option<Wrong> {
         MAX_COST_PER_HOUR if dollars_an_hour(value).is_none() => {
             Some(Wrong::new(format!("{value:?} is no amount of dollars"), "$ an hour above zero, such as 12.50"))
         }
+        ON_DEMAND_BASE if on_demand_base(value).is_none() => {
+            Some(Wrong::new(format!("{value:?} is no number of replicas"), ALLOWED_BASE))
+        }
+        SPOT_SHARE if percent(value).is_none() => Some(Wrong::new(format!("{value:?} is no share"), ALLOWED_SHARE)),
+        ZONE_BALANCE if percent(value).is_none() => {
+            Some(Wrong::new(format!("{value:?} is no part of a price"), ALLOWED_BALANCE))
+        }
         _ => unknown(key, &OF_POOL),
     }
+}
+
+/// The values of [`ON_DEMAND_BASE`], for people.
+pub const ALLOWED_BASE: &str = "a whole number from 0 to 1000000, such as 2";
+/// The values of [`SPOT_SHARE`], for people.
+pub const ALLOWED_SHARE: &str = "a whole number of percent from 0% to 100%, such as 70%";
+/// The values of [`ZONE_BALANCE`], for people.
+pub const ALLOWED_BALANCE: &str = "a whole number of percent from 0% to 100%, such as 5%";
+/// Largest number of replicas that [`ON_DEMAND_BASE`] may say.
+const MOST_REPLICAS: u32 = 1_000_000;
+
+/// A number of replicas as [`ON_DEMAND_BASE`] says it; `None` for any other text.
+#[must_use]
+pub fn on_demand_base(text: &str) -> Option<u32> {
+    whole(text).filter(|base| *base <= MOST_REPLICAS)
+}
+
+/// Percent as [`SPOT_SHARE`] and [`ZONE_BALANCE`] say them; `None` for any other text.
+#[must_use]
+pub fn percent(text: &str) -> Option<u8> {
+    let percent = whole(text.strip_suffix('%')?)?;
+    u8::try_from(percent).ok().filter(|percent| *percent <= 100)
+}
+
+/// A number that is written with digits alone.
+fn whole(text: &str) -> Option<u32> {
+    text.bytes().all(|one| one.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
 /// Largest ceiling of a pool, dollars an hour: beyond it sums are not exact.
@@ -149,6 +188,18 @@ mod tests {
             ("dovetail.dev/max-cost-per-hour", "0"),
             ("dovetail.dev/max-cost-per-hour", "NaN"),
             ("dovetail.dev/allow-collection", "true"),
+            ("dovetail.dev/on-demand-base", "two"),
+            ("dovetail.dev/on-demand-base", "-1"),
+            ("dovetail.dev/on-demand-base", "+1"),
+            ("dovetail.dev/on-demand-base", ""),
+            ("dovetail.dev/on-demand-base", "1000001"),
+            ("dovetail.dev/spot-share", "70"),
+            ("dovetail.dev/spot-share", "101%"),
+            ("dovetail.dev/spot-share", "0.5%"),
+            ("dovetail.dev/spot-share", "%"),
+            ("dovetail.dev/spot_share", "70%"),
+            ("dovetail.dev/zone-balance", "5"),
+            ("dovetail.dev/zone-balance", "-5%"),
             ("dovetial.dev/packing-policy", "cost"),
             ("dovetail.io/disruption", "observe"),
         ] {
@@ -163,6 +214,11 @@ mod tests {
             ("dovetail.dev/disruption", "observe"),
             ("dovetail.dev/ttl-seconds-after-empty", "30"),
             ("dovetail.dev/max-cost-per-hour", "12.50"),
+            ("dovetail.dev/on-demand-base", "1000000"),
+            ("dovetail.dev/spot-share", "0%"),
+            ("dovetail.dev/spot-share", "100%"),
+            ("dovetail.dev/zone-balance", "5%"),
+            ("dovetail.dev/interruptions", "[]"),
             ("dovetail.dev/converted-from", "karpenter.sh/v1alpha5/Provisioner/default"),
             ("example.com/packing-policy", "any"),
             ("dovetails.de/wood", "oak"),

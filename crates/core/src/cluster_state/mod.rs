@@ -9,6 +9,7 @@
 mod apply;
 mod default_spread;
 mod deleting;
+mod interrupted;
 mod joined;
 mod launches;
 mod lists;
@@ -32,7 +33,7 @@ use std::time::Duration;
 
 use dovetail_api::names::provider::Provider;
 use dovetail_api::v1::{EC2NodeClass, NodePool};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -58,6 +59,7 @@ pub use placing::held_room::HeldRoom;
 pub use placing::kept_places::KeptPlace;
 pub use placing::nominations::{Nomination, NominationTarget};
 pub use placing::refused_places::{RefusedPlace, RefusedPlaces};
+pub use placing::spot_share::{SpotShareNotes, UnmetShare};
 pub(crate) use problem::is_unsettled;
 pub use problem::{Planning, PlanningInput, SkippedPool};
 pub use replicas::ReplicaCount;
@@ -221,6 +223,8 @@ pub struct Snapshot {
     pub expendable: ExpendableCutoff,
     /// Pods, by uid, that a restart of their Deployment moves: they need no place any more.
     pub rolling: Arc<BTreeSet<String>>,
+    /// The setting `INTERRUPTION_PRICE_HALF_LIFE`.
+    pub interruption_half_life: Option<SignedDuration>,
 }
 
 /// A moment on both clocks.

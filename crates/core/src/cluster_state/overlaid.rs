@@ -1,9 +1,9 @@
 //! NodeOverlays in the cluster state, and the types that pools have by them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use dovetail_api::v1::EC2NodeClass;
+use dovetail_api::v1::{EC2NodeClass, NodePool};
 
 use super::{ClusterState, Snapshot, is_older};
 use crate::labels::{NODE_POOL, stable};
@@ -39,6 +39,19 @@ impl ClusterState {
 }
 
 impl Snapshot {
+    /// Names of the node classes that pools refer to.
+    #[must_use]
+    pub fn classes_in_use(&self) -> BTreeSet<String> {
+        let of = |pool: &NodePool| pool.spec.template.spec.node_class_ref.name_for(self.provider).map(str::to_owned);
+        self.pools.values().filter_map(|pool| of(pool)).collect()
+    }
+
+    /// The classes that NodePools name and that are there, by name.
+    #[must_use]
+    pub fn used_classes(&self) -> Vec<Arc<EC2NodeClass>> {
+        self.classes_in_use().iter().filter_map(|name| self.classes.get(name)).cloned().collect()
+    }
+
     /// The effect of the overlays on the types of classes, by the class's name. A pool whose class has none is left out.
     #[must_use]
     pub fn overlaid(&self, types: &BTreeMap<String, ClassTypes>) -> Arc<Overlaid> {

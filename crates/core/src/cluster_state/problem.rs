@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dovetail_api::names::{annotations, conditions, labels};
-use dovetail_api::v1::{EC2NodeClass, NodePool, condition, condition_status, is_true};
-use dovetail_api::{convert, validation::own::max_cost_of_pool};
+use dovetail_api::v1::{NodePool, condition, condition_status, is_true};
+use dovetail_api::{convert, validation::own::max_cost_of_pool, validation::own::percent};
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Serialize;
 
 use super::launches::room::{limits_of, usage, with_cost};
 use super::objects::{daemon::ComingDaemons, load::with_itself};
 use super::storage::any_attaches;
-use super::{JoinedNode, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, WatchedKind};
+use super::{JoinedNode, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, SpotShareNotes, WatchedKind};
 use crate::commitments::Commitments;
 use crate::daemons::DaemonShare;
 use crate::instance_type::{InstanceType, subtract_reserved};
@@ -67,6 +67,8 @@ pub struct Planning {
     pub unsettled: bool,
     /// Nodes that are out for pods of the problem, as kube-scheduler has refused them.
     pub refused_places: Vec<RefusedPlace>,
+    /// Pods that may be on no spot node, and annotations about that which do not count.
+    pub spot_share: SpotShareNotes,
 }
 
 /// Beginning of the reason for a pool that is left out because it is not valid.
@@ -132,6 +134,7 @@ impl Snapshot {
             ..Problem::default()
         };
         let (pools, skipped) = self.pools(input, &joined, &mut problem);
+        self.price_interruptions(&mut problem.instance_types, input.now.wall);
         problem.left_out =
             skipped.iter().map(|one| UnusablePool { pool: one.pool.clone(), why: one.why.clone() }).collect();
         problem.quotas = self.quotas_used(&joined, &problem.instance_types);
@@ -164,8 +167,10 @@ impl Snapshot {
         let mut held = self.hold_back(&mut problem.pods, input.now);
         held.extend(self.keep_off_refused(&mut problem.pods, input.now, &mut refused_places));
         self.keep_off_sick_places(&mut problem.pods, &existing, input.into_sick_zones);
+        let spot_share = self.split_by_spot_share(&mut problem.pods, input.now);
         let unsettled = self.pools.values().any(|pool| is_unsettled(pool));
-        Planning { problem: Arc::new(problem), pools, existing, skipped, held, unsettled, refused_places }
+        let problem = Arc::new(problem);
+        Planning { problem, pools, existing, skipped, held, unsettled, refused_places, spot_share }
     }
 
     /// Writes the usable pools and their instance types into the problem.
@@ -363,7 +368,8 @@ fn as_pool(
     own_labels.insert(class.label(), class.name.clone());
     let provisioner = convert::provisioner_of(pool);
     own_labels.extend(provisioner.map(|of| (labels::PROVISIONER_NAME.to_owned(), of.to_owned())));
-    let written = pool.metadata.annotations.as_ref().and_then(|all| all.get(annotations::PACKING_POLICY));
+    let own = |key: &str| pool.metadata.annotations.as_ref().and_then(|all| all.get(key));
+    let written = own(annotations::PACKING_POLICY);
     // A pool that Karpenter has had is packed Karpenter's way until it is taken over; the takeover writes its policy.
     let foreign = pool.metadata.annotations.as_ref().is_some_and(adoption::is_foreign);
     let unwritten = if foreign { Policy::FewestNodes } else { policy };
@@ -381,20 +387,6 @@ fn as_pool(
         instance_types: Some(instance_types),
         // The pool's labels say another provider's.
         node_class: class.ec2_name().map(ToOwned::to_owned),
-    }
-}
-
-impl Snapshot {
-    /// Names of the node classes that pools refer to.
-    #[must_use]
-    pub fn classes_in_use(&self) -> BTreeSet<String> {
-        let of = |pool: &NodePool| pool.spec.template.spec.node_class_ref.name_for(self.provider).map(str::to_owned);
-        self.pools.values().filter_map(|pool| of(pool)).collect()
-    }
-
-    /// The classes that NodePools name and that are there, by name.
-    #[must_use]
-    pub fn used_classes(&self) -> Vec<Arc<EC2NodeClass>> {
-        self.classes_in_use().iter().filter_map(|name| self.classes.get(name)).cloned().collect()
+        zone_balance: own(annotations::ZONE_BALANCE).and_then(|text| percent(text)).unwrap_or(0),
     }
 }

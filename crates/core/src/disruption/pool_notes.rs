@@ -1,11 +1,12 @@
 //! Notes at pools: memory of a term that a later leader needs, as annotations. They are read at a term's first look, and
 //! written whenever the memory is another than what is written.
 
-use dovetail_api::names::annotations::{ENDED_FIRST, REPAIR_PACE};
+use dovetail_api::names::annotations::{ENDED_FIRST, INTERRUPTIONS, REPAIR_PACE};
 use dovetail_api::v1::NodePool;
 
 use super::look::Look;
 use crate::cluster_state::{ClaimFacts, RebootState};
+use crate::interruption_prices::Interruptions;
 
 /// An annotation that is to be written on a pool, or taken off it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +48,11 @@ pub(super) fn take_notes(look: &mut Look<'_>) {
 
 /// Orders the notes that differ from what is written.
 pub(super) fn write_notes(look: &mut Look<'_>) {
+    let interruptions = look.snapshot.interruptions(look.now);
     for (name, pool) in look.snapshot.pools.iter().filter(|(_, pool)| pool.metadata.deletion_timestamp.is_none()) {
-        let wanted = [(ENDED_FIRST, look.memory.own_slots.note(name)), (REPAIR_PACE, look.memory.repairs.note(name))];
+        let interrupted = interruptions.get(name.as_str()).and_then(Interruptions::text);
+        let (first, pace) = (look.memory.own_slots.note(name), look.memory.repairs.note(name));
+        let wanted = [(ENDED_FIRST, first), (REPAIR_PACE, pace), (INTERRUPTIONS, interrupted)];
         for (key, text) in wanted {
             if noted(pool, key) != text.as_deref() {
                 look.out.drift.notes.push(PoolNote { pool: name.clone(), key, text });

@@ -131,7 +131,9 @@ fn before_packing(input: &ExplainInput<'_>, pod: Option<&KubePod>, entry: &PodEn
         let node = entry.node_name.clone();
         let leaves = if input.snapshot.deleting.nodes.contains(&node) { ", which is going" } else { "" };
         let refused = entry.refused.as_ref().map(|why| format!("; its kubelet did not let it run: {why}"));
-        let sentence = format!("it is on node {node}{leaves}{}", refused.unwrap_or_default());
+        let unread = entry.spot_share.wrong().map(|why| format!("; {why}"));
+        let sentence =
+            format!("it is on node {node}{leaves}{}{}", refused.unwrap_or_default(), unread.unwrap_or_default());
         return Some((PodVerdict::Bound { node }, sentence));
     }
     if entry.deleting {

@@ -18,6 +18,7 @@ mod rounds;
 pub(crate) use daemons_by_type::DaemonsByType;
 pub use explain::reason::{PoolReason, Reason, Removed, Rule};
 pub use explain::warnings::warnings;
+pub(crate) use filter::capacity::{AllowedCapacity, allowed_capacity, may_be_in_pool};
 pub use filter::soft::{MOST_SOFT_TERMS, ignored_soft_terms};
 pub(crate) use filter::topology::selector::Selector;
 pub use fleet::node::node_of_claim;

@@ -69,6 +69,7 @@ impl Pod {
             refused_as_of: None,
             existing_only: false,
             devices: device_claims(pod, spec),
+            off_spot: false,
             expendable_below: Default::default(),
         }
     }

@@ -97,6 +97,9 @@ pub struct Pod {
     /// Its claims for devices, by dynamic resource allocation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<PodClaim>,
+    /// True if its node may be no spot node, as its workload has enough replicas there ([`crate::spot_share`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub off_spot: bool,
     /// The cutoff that its priority is below: it gets no place, and waits for room that is left. Unset for all others.
     #[serde(default, skip_serializing_if = "ExpendableCutoff::is_unset")]
     pub expendable_below: ExpendableCutoff,

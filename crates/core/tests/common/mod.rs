@@ -193,7 +193,9 @@ fn wants(pod: &Pod, labels: &Labels) -> bool {
     let affinity = pod.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
     let places = &pod.volume_topology;
+    let no_spot = NodeSelectorRequirement::new("karpenter.sh/capacity-type", Operator::NotIn, ["spot"]);
     selected
+        && (!pod.off_spot || every(&no_spot))
         && (places.is_empty() || places.iter().any(|place| place.iter().map(stably).all(|said| every(&said))))
         && required.is_none_or(|required| {
             required.node_selector_terms.iter().any(|term| {

@@ -16,7 +16,7 @@ use super::copy::Copy;
 use super::kinds::text;
 
 /// Annotations that say what the provisioner of the cluster has done, and nothing of what is wanted; those of the sandbox.
-const NOT_COPIED: [&str; 15] = [
+const NOT_COPIED: [&str; 16] = [
     annotations::TERM,
     annotations::LEASE,
     annotations::LAUNCH_TOKEN,
@@ -30,6 +30,7 @@ const NOT_COPIED: [&str; 15] = [
     annotations::UNUSED_LAUNCHES,
     annotations::ENDED_FIRST,
     annotations::REPAIR_PACE,
+    annotations::INTERRUPTIONS,
     "kubectl.kubernetes.io/last-applied-configuration",
     "sandbox.dovetail.dev/runs-for",
 ];

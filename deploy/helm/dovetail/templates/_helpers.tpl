@@ -150,6 +150,7 @@ expendablePodsPriorityCutoff: EXPENDABLE_PODS_PRIORITY_CUTOFF
 initializationTimeout: INITIALIZATION_TIMEOUT
 instanceTypesFilePath: INSTANCE_TYPES_FILE_PATH
 interruption: INTERRUPTION
+interruptionPriceHalfLife: INTERRUPTION_PRICE_HALF_LIFE
 isolatedVPC: ISOLATED_VPC
 kubeClientBurst: KUBE_CLIENT_BURST
 kubeClientQPS: KUBE_CLIENT_QPS

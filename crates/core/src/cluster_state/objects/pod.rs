@@ -16,6 +16,7 @@ use crate::cluster_state::objects::daemon::POD_TEMPLATE_GENERATION;
 use crate::cluster_state::objects::workload::{refused_by_kubelet, words_of_scheduler, workload_of};
 use crate::expendable::ExpendableCutoff;
 use crate::pod::{DeletionCost, DrainFacts, Pod, eviction_cost};
+use crate::spot_share::WrittenShare;
 
 /// A pod, its node and its state.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,6 +78,8 @@ pub struct PodEntry {
     pub unreadable: bool,
     /// True if its priority is below the cutoff: it is worth no node (docs/decisions/078).
     pub expendable: bool,
+    /// Split of its workload between spot and other nodes that its annotations ask for.
+    pub spot_share: WrittenShare,
 }
 
 /// The meaning of a pod's annotation `karpenter.sh/do-not-disrupt` (core spec 5.2), or where that is absent of
@@ -156,6 +159,7 @@ impl PodEntry {
         Self {
             eviction_cost: eviction_cost(annotated, scheduled.priority),
             deletion_cost: DeletionCost::from_annotations(annotated),
+            spot_share: WrittenShare::from_annotations(annotated),
             stays_for_good: !returns_elsewhere(pod),
             do_not_disrupt: DoNotDisrupt::from_pod(pod),
             asks_by: DoNotDisrupt::key(pod),

@@ -1,6 +1,7 @@
 //! The workload of a pod: pods of one workload have one fate where a plan and the cluster disagree about a node.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use k8s_openapi::api::core::v1::Pod as KubePod;
 use serde_json::json;
@@ -48,13 +49,48 @@ pub fn controlled_by(namespace: &str, kind: &str, uid: &str) -> String {
 #[must_use]
 pub fn moved_as(entry: &PodEntry) -> Cow<'_, str> {
     let Some(set) = &entry.drain.rollout else { return Cow::Borrowed(&entry.workload) };
-    // A Deployment names its ReplicaSets by its own name and the hash of their template.
-    let deployment =
-        entry.pod.labels.get(TEMPLATE_HASH).and_then(|hash| set.strip_suffix(hash.as_str())?.strip_suffix('-'));
-    match deployment {
+    match deployment_of(&entry.pod, set) {
         // A workload is a hash: it never has this form.
         Some(deployment) => Cow::Owned(format!("Deployment {}/{deployment}", entry.pod.namespace)),
         None => Cow::Borrowed(&entry.workload),
+    }
+}
+
+/// The Deployment of a pod's ReplicaSet: it names its ReplicaSets by its own name and the hash of their template.
+fn deployment_of<'a>(pod: &Pod, set: &'a str) -> Option<&'a str> {
+    let hash = pod.labels.get(TEMPLATE_HASH)?;
+    set.strip_suffix(hash.as_str())?.strip_suffix('-').filter(|name| !name.is_empty())
+}
+
+/// The owner of a pod whose replicas are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::cluster_state) enum ReplicaOwner<'a> {
+    /// A Deployment, by namespace and name: its ReplicaSets stand beside each other during a rollout.
+    Deployment(&'a str, &'a str),
+    /// Any other controller, by kind, namespace and name.
+    Controller(&'a str),
+    /// A workload by its key: Jobs, pods of nobody, and controllers of other kinds.
+    Workload(&'a str, &'a str),
+}
+
+impl<'a> ReplicaOwner<'a> {
+    pub fn of_pod(entry: &'a PodEntry) -> Self {
+        let Some(controller) = &entry.controller else {
+            return Self::Workload(&entry.pod.namespace, &entry.workload);
+        };
+        let set = controller.strip_prefix("ReplicaSet/").and_then(|rest| rest.split_once('/'));
+        let deployment = set.and_then(|(_, set)| deployment_of(&entry.pod, set));
+        deployment.map_or(Self::Controller(controller), |name| Self::Deployment(&entry.pod.namespace, name))
+    }
+}
+
+impl fmt::Display for ReplicaOwner<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Deployment(namespace, name) => write!(f, "Deployment {namespace}/{name}"),
+            Self::Controller(key) => f.write_str(&key.replacen('/', " ", 1)),
+            Self::Workload(namespace, _) => write!(f, "the workload of this pod in namespace {namespace}"),
+        }
     }
 }
 

@@ -33,7 +33,8 @@ pub struct KeptPlace {
 impl Snapshot {
     /// The pods that are to be nominated to the nodes of these claims and are not: of those expected there those that surely fit
     /// together, the largest first. Nominated pods that do not all fit would keep each other waiting. None where no other pod
-    /// waits, or where all that wait are alike: it is all the same which of these gets which place.
+    /// waits, or where all that wait are alike: it is all the same which of these gets which place, unless the number of those on
+    /// spot nodes is bounded.
     ///
     /// It is asked ten times a second while nodes come up, so that nothing dear is looked at where all are nominated already.
     #[must_use]
@@ -52,7 +53,7 @@ impl Snapshot {
             let node = self.claims.get(*claim).map(|entry| entry.facts.node.as_str()).filter(|node| !node.is_empty());
             here.iter().any(|entry| entry.nominated.as_deref() != node)
         });
-        if expected.is_empty() || !self.any_differ() {
+        if expected.is_empty() || !(self.any_differ() || self.any_shares()) {
             return Vec::new();
         }
         let waiting = self.pods.values().filter(|entry| waits(entry)).count();

@@ -10,4 +10,5 @@ mod refusals;
 pub(super) mod refused;
 pub(super) mod refused_places;
 mod sick_places;
+pub(super) mod spot_share;
 pub(super) mod verdicts;

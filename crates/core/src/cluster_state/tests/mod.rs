@@ -7,6 +7,7 @@ mod pool_cost;
 mod quotas;
 mod refused;
 mod sold_out;
+mod spot_share;
 mod unused;
 
 use serde_json::{Value, json};

@@ -40,6 +40,8 @@ pub(super) struct Subject<'a> {
     pub class: Option<(&'a EC2NodeClass, &'a OfClass)>,
     pub network: Option<&'a InstanceNetwork>,
     pub gates: Gates,
+    /// The reason why it goes for a workload that has too many replicas on spot nodes.
+    pub over_spot_share: Option<&'a String>,
 }
 
 /// The status of a class that is there, Ready and resolved as it stands now: anything else drifts nothing.
@@ -73,6 +75,7 @@ impl Subject<'_> {
             return match reason {
                 DriftReason::NodePool => self.node_pool(),
                 DriftReason::Requirements => self.requirements(),
+                DriftReason::SpotShare => self.spot_share(),
                 _ => Check::Unknown,
             };
         };
@@ -86,7 +89,12 @@ impl Subject<'_> {
             DriftReason::Subnet => self.subnet(status),
             DriftReason::CapacityReservation => offered.reservation(self.reservation(status), self.facts),
             DriftReason::PlacementGroup => self.placement_group(status),
+            DriftReason::SpotShare => self.spot_share(),
         }
+    }
+
+    fn spot_share(&self) -> Check {
+        self.over_spot_share.map_or(Check::Agrees, |why| Check::Differs(why.clone()))
     }
 
     fn node_pool(&self) -> Check {

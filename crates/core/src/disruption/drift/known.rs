@@ -71,6 +71,7 @@ struct Held {
     claim: Arc<NodeClaim>,
     /// Numbers of the versions that it was compared with: of all that concerns every node, of its pool, of its class.
     seen: [u64; 3],
+    over_spot_share: Option<String>,
     drift: Drift,
 }
 
@@ -87,6 +88,8 @@ pub struct DriftKnowledge {
     images: ImagesByType,
     stamped: BTreeMap<String, (u32, Timestamp)>,
     unpinned: SayOnce<(String, String)>,
+    /// Nodes that go as too many replicas of a workload are on spot: the reason, by the claim's name.
+    over_spot_share: BTreeMap<String, String>,
     seen: Option<Seen>,
     epoch: u64,
     count: u64,
@@ -112,6 +115,7 @@ impl DriftKnowledge {
         if self.refresh(snapshot) {
             self.images.clear();
         }
+        self.over_spot_share = if self.gates.drift_off { BTreeMap::new() } else { snapshot.nodes_over_spot_share(now) };
         if self.seen.as_ref().is_some_and(|seen| self.is_as(seen, offers, now)) {
             return;
         }
@@ -197,7 +201,9 @@ impl DriftKnowledge {
         let reference = &entry.claim.spec.node_class_ref.name;
         let of_class = self.classes.get(reference);
         let seen = [self.epoch, pool.seen, of_class.map_or(0, |class| class.seen)];
+        let over_spot_share = self.over_spot_share.get(&machine.claim.name);
         if let Some(held) = self.held.get(uid).filter(|held| held.seen == seen)
+            && held.over_spot_share.as_ref() == over_spot_share
             && Arc::ptr_eq(&held.claim, &entry.claim)
         {
             return Some(held.drift.clone());
@@ -213,6 +219,7 @@ impl DriftKnowledge {
             class: class.zip(of_class),
             network: instance_of(&entry.claim).and_then(|id| self.networks.get(id)),
             gates: self.gates,
+            over_spot_share,
         };
         let (missed, lacked, images) = (&mut self.missed, &mut self.lacked, &mut self.images);
         let drift = subject.drift(&mut OffersAtLook { offers, now, missed, lacked, images });
@@ -226,7 +233,8 @@ impl DriftKnowledge {
         }
         let seen = if is_left { [0; 3] } else { seen };
         self.warn(class, &drift, out);
-        let held = Held { claim: entry.claim.clone(), seen, drift: drift.clone() };
+        let over_spot_share = self.over_spot_share.get(&machine.claim.name).cloned();
+        let held = Held { claim: entry.claim.clone(), seen, over_spot_share, drift: drift.clone() };
         self.held.insert(uid.clone(), held);
         Some(drift)
     }

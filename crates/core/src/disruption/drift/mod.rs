@@ -50,11 +50,13 @@ pub enum DriftReason {
     CapacityReservation,
     /// The instance is in another placement group than the class's.
     PlacementGroup,
+    /// More replicas of a workload are on spot nodes than it asks for, and this is the node whose turn it is.
+    SpotShare,
 }
 
 impl DriftReason {
     /// All reasons, in the order of the checks.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::NodePool,
         Self::Requirements,
         Self::InstanceTypeNotFound,
@@ -64,6 +66,7 @@ impl DriftReason {
         Self::Subnet,
         Self::CapacityReservation,
         Self::PlacementGroup,
+        Self::SpotShare,
     ];
 
     /// The condition's reason.
@@ -79,6 +82,7 @@ impl DriftReason {
             Self::Subnet => "SubnetDrift",
             Self::CapacityReservation => "CapacityReservationDrift",
             Self::PlacementGroup => "PlacementGroupDrift",
+            Self::SpotShare => "SpotShareDrift",
         }
     }
 

@@ -14,7 +14,7 @@ use super::pass::Pass;
 use super::{Method, RemovalReason, balanced};
 use crate::pack::PlannedClaim;
 use crate::pack::fleet::launch::{Bound, TrialNode};
-use crate::pack::model::ids::{IndexVec, InstanceTypeId, NodeId};
+use crate::pack::model::ids::{IndexVec, InstanceTypeId, NodeId, PodId};
 use crate::pack::model::kinds::NodeKind;
 
 /// Replaces nodes by one new node that carries their pods for less.
@@ -81,7 +81,7 @@ impl Replace {
             if !open && might_be_several(pass, pool, &offers, node) {
                 pass.bar(node, NO_SINGLE_ONE.into());
             }
-            pass.note(node, "nothing that is cheaper by enough takes its pods");
+            pass.note(node, nothing_cheaper(pass, node));
         }
         None
     }
@@ -136,6 +136,18 @@ impl Replace {
         Some(pass.command(RemovalReason::Underutilized, self.name(), taken.clone(), vec![claim]))
             .filter(|command| pass.within_price_moves(command) && pass.has_paid(&taken, command.saving()))
     }
+}
+
+/// The reason that keeps a node for whose pods nothing cheaper is found, with the number of those that only nodes other than spot
+/// ones may take.
+fn nothing_cheaper(pass: &Pass<'_, '_, '_>, node: NodeId) -> String {
+    let off_spot = |pod: &&PodId| pass.fleet.context.problem.pods[**pod].off_spot;
+    let kept_off = pass.fleet.nodes[node].pods.iter().filter(off_spot).count();
+    let why = "nothing that is cheaper by enough takes its pods";
+    if kept_off == 0 {
+        return why.to_owned();
+    }
+    format!("{why}, {kept_off} of which may be on no spot node (dovetail.dev/spot-share)")
 }
 
 /// True if several new nodes could be cheaper by enough than a node that no single one replaces, as far as prices tell.

@@ -2,6 +2,7 @@
 //! and to those that are there, `model` to DaemonSets and classes, and `explain` says which one keeps a pod waiting.
 
 pub(in crate::pack) mod alternatives;
+pub(in crate::pack) mod capacity;
 pub(in crate::pack) mod joint;
 pub(in crate::pack) mod shared;
 pub(in crate::pack) mod soft;

@@ -11,6 +11,7 @@ use super::ids::{ClassId, IndexVec, Interned, PodId, SetId, TierId};
 use super::names::ResourceNames;
 use super::numbers::count_of;
 use crate::pack::filter::alternatives::{self, Alternative, GivenUp, alternatives, where_volumes_can_be};
+use crate::pack::filter::capacity::off_spot;
 use crate::pack::filter::shared::{Attached, Shared, SharedVolumes};
 use crate::pack::filter::topology::groups::{Group, Reader, Stated};
 use crate::pack::filter::topology::{self, Builder, Topology};
@@ -101,7 +102,7 @@ pub(crate) fn compile(
         };
         let found = alternatives(example, problem.preferences_of(example), forgiveness, stated.soft());
         let found = match found.and_then(|found| where_volumes_can_be(found, example)) {
-            Ok(found) => found,
+            Ok(found) => off_spot(found, example),
             Err(wrong) => {
                 class.refused = Some(wrong);
                 vec![]
@@ -229,6 +230,7 @@ pub(in crate::pack) fn equal(a: &Pod, b: &Pod, labels_matter: bool) -> bool {
         && a.refused_nodes == b.refused_nodes
         && a.refused_as_of == b.refused_as_of
         && a.existing_only == b.existing_only
+        && a.off_spot == b.off_spot
         && a.expendable_below == b.expendable_below
         && (!labels_matter || (a.namespace == b.namespace && a.labels == b.labels))
 }
@@ -240,7 +242,7 @@ pub(in crate::pack) fn hash(pod: &Pod, labels_matter: bool) -> u64 {
     pod.node_selector.hash(&mut hasher);
     pod.host_ports.hash(&mut hasher);
     (&pod.volume_topology, &pod.shared_volumes, &pod.blocked, pod.to_come, pod.relaxed).hash(&mut hasher);
-    (&pod.refused_nodes, pod.refused_as_of, pod.existing_only, pod.expendable_below).hash(&mut hasher);
+    (&pod.refused_nodes, pod.refused_as_of, pod.existing_only, pod.off_spot, pod.expendable_below).hash(&mut hasher);
     if labels_matter {
         pod.namespace.hash(&mut hasher);
         pod.labels.hash(&mut hasher);

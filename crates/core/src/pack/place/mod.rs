@@ -5,3 +5,4 @@ pub(in crate::pack) mod existing;
 pub(in crate::pack) mod finish;
 pub(in crate::pack) mod planned_node;
 pub(in crate::pack) mod to_come;
+pub(in crate::pack) mod zone_balance;

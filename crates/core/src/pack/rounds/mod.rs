@@ -82,7 +82,8 @@ fn solve_once(problem: &Problem, options: &Options) -> Result<Packing, PackingEr
     // A plan that met its bound stopped halfway: it is no answer, not even in part.
     let answer = plan.answer();
     context.steps.bound_met()?;
-    Ok(crate::pack::place::to_come::taken_out(problem, answer))
+    let answer = crate::pack::place::to_come::taken_out(problem, answer);
+    Ok(crate::pack::place::zone_balance::balanced(problem, answer))
 }
 
 /// A plan in which spreads count the domains of nodes planned for others, or as near as rounds come to it.
