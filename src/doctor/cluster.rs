@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use dovetail_actors::reading::LenientApi;
+use dovetail_api::names::annotations;
 use dovetail_api::names::conditions::{READY, TRUE};
 use dovetail_api::v1::condition;
 use dovetail_core::clock::Clock as _;
@@ -152,8 +153,10 @@ pub(super) async fn rivals(installation: &Installation) -> Finding {
     let warn = |text: &str| said.borrow_mut().push(text.to_owned());
     let (asker, now) = (installation.connection.asker.afresh(), installation.connection.clock.wall());
     preflight::find_rivals(&asker, &installation.connection.client, &installation.settings, now, warn).await;
-    // A Lease that Dovetail leads by is shared with nobody else by its holder.
-    let ours = installation.leader.as_ref().is_ok_and(|leader| leader.is_ours);
+    // A Lease that Dovetail leads by is shared with nobody else by its holder, whether that one's pod can be read or not.
+    let namespace = installation.leader.as_ref().ok().map(|leader| leader.namespace.clone());
+    let lease = find_lease(&installation.connection, namespace.as_deref()).await;
+    let ours = lease.is_ok_and(|lease| lease.annotations().contains_key(annotations::LEASE));
     let is_own = |text: &String| ours && text.starts_with("Lease ") && text.contains("it shares our Lease");
     let said: Vec<String> = said.into_inner().into_iter().filter(|text| !is_own(text)).collect();
     let unseen = said.iter().find(|text| text.contains("cannot be seen in full")).cloned();

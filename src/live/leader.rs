@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use dovetail_actors::Settings;
 use dovetail_actors::reading::LenientApi;
 use dovetail_actors::settings::{KubeAccess, TABLE};
-use dovetail_api::names::{LEASE_NAME, annotations};
+use dovetail_api::names::LEASE_NAME;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -23,8 +23,6 @@ pub struct Leader {
     /// Namespace of the Lease.
     pub namespace: String,
     pub pod: Option<Pod>,
-    /// True if the Lease has Dovetail's mark: who holds it is no other provisioner.
-    pub is_ours: bool,
 }
 
 /// The settings of the leader; the defaults where it is not found or may not be read, which `from` says.
@@ -52,7 +50,6 @@ pub async fn settings(
 pub async fn find_leader(connection: &Connection, args: &ClusterArgs) -> Result<Leader, String> {
     let lease = find_lease(connection, args.system_namespace.as_deref()).await?;
     let namespace = lease.namespace().unwrap_or_default();
-    let is_ours = lease.annotations().contains_key(annotations::LEASE);
     let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).unwrap_or_default();
     if holder.is_empty() {
         return Err(format!(
@@ -73,7 +70,7 @@ pub async fn find_leader(connection: &Connection, args: &ClusterArgs) -> Result<
     settings.kube_access = KubeAccess { oldest: settings.kube_access.oldest, ..args.settings().kube_access };
     settings.lease_namespace.clone_from(&namespace);
     let from = format!("pod {namespace}/{name}, which leads");
-    Ok(Leader { settings, from, namespace, pod: Some(pod), is_ours })
+    Ok(Leader { settings, from, namespace, pod: Some(pod) })
 }
 
 /// The Lease of the control plane, in the namespace that is given or wherever it is.

@@ -156,9 +156,15 @@ class Broken:
 
     @contextlib.contextmanager
     def setting(self, **settings):
-        self.proof.pod_of(REPLICA, **settings)
+        self.replica_with(settings)
         yield
-        self.proof.pod_of(REPLICA)
+        self.replica_with({})
+
+    def replica_with(self, settings):
+        """The replica's pod with these settings, which runs: who leads is not told from one that does not."""
+        self.proof.pod_of(REPLICA, **settings)
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{REPLICA}"
+        self.proof.until("the replica's pod runs", lambda: (self.proof.get(path) or {}).get("status", {}).get("phase") == "Running")
 
     @contextlib.contextmanager
     def queue_is_gone(self):

@@ -11,8 +11,9 @@ alarm: six of ten nodes report the same at the same moment, and the fifth of the
 is about to, three of the others recover: none of those that are still sick follows, and the log says why. Then all have recovered,
 and all stay.
 
-Conditions count from their lastTransitionTime, which lies half an hour back here but for a moment. As none counts as older than
-its Node, the Nodes are made a day older first: in etcd, as no API server does that.
+The conditions are those that are repaired on kwok's nodes (docs/guide/kwok.md). They count from their lastTransitionTime, which
+lies back here but for a moment. As none counts as older than its Node, the Nodes are made a day older first: in etcd, as no API
+server does that.
 """
 
 import argparse
@@ -29,8 +30,9 @@ from proof import CLAIMS, DEPLOYMENTS, Proof, condition, end, play, status_of
 from kwok_provider import CHART, CRD, KWOK_CLASSES, POOL, SETTINGS
 
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-#: Time for which the conditions written here are tolerated.
-TOLERATED = datetime.timedelta(minutes=30)
+#: Conditions that are unhealthy while they are True, and the time for which they are tolerated.
+UNHEALTHY, REBOOT = "KWOKUnhealthy", "KWOKRebootRequired"
+TOLERATED = datetime.timedelta(seconds=30)
 #: All nodes of an alarm report it before the first of them is due.
 AHEAD = datetime.timedelta(seconds=20)
 #: A part of the nodes that is no coincidence: more than a fifth share a condition.
@@ -72,10 +74,10 @@ class Watch(threading.Thread):
         self.least = len(self.proof.ready_pods())
 
 
-def write_condition(proof, node, kind, status, due):
-    """Writes a condition of the node health agent that is tolerated until then."""
+def write_condition(proof, node, kind, status, due, reason="Scripted"):
+    """Writes a condition that is tolerated until then."""
     since = text_of(due - TOLERATED)
-    one = {"type": kind, "status": status, "reason": "Scripted", "message": "", "lastTransitionTime": since}
+    one = {"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": since}
     path = f"/api/v1/nodes/{node}/status"
     proof.kube.call("PATCH", path, {"status": {"conditions": [one]}}, "application/strategic-merge-patch+json")
 
@@ -156,8 +158,8 @@ def two(proof, watch, given):
     first, second = sorted(proof.nodes())[:2]
     gone = {claim_of(proof, first), claim_of(proof, second)}
     due = in_a_moment()
-    write_condition(proof, first, "StorageReady", "False", due)
-    write_condition(proof, second, "KernelReady", "False", due)
+    write_condition(proof, first, UNHEALTHY, "True", due, "StorageIsGone")
+    write_condition(proof, second, UNHEALTHY, "True", due, "KernelHangs")
     took = proof.until("two sick nodes are replaced", lambda: settled(proof, watch, gone, given))
     proof.row("seconds until two sick nodes are replaced, one after the other", f"{took:.1f}")
     proof.check("they alone went", set(watch.going) == gone, sorted(watch.going))
@@ -176,14 +178,14 @@ def alarm(proof, watch, before, given):
     broken = shared[4]
     claim, due, begun = claim_of(proof, broken), in_a_moment(), len(watch.begun)
     for node in shared:
-        write_condition(proof, node, "StorageReady", "False", due)
-    # By its rank it would come last.
-    write_condition(proof, broken, "NetworkingReady", "False", due)
+        write_condition(proof, node, UNHEALTHY, "True", due)
+    # No gate is open for reboots: it is replaced.
+    write_condition(proof, broken, REBOOT, "True", due)
     proof.until("a repair begins", lambda: len(watch.begun) > begun)
     proof.check("the broken one is repaired first", watch.begun[begun:] == [claim], f"{watch.begun[begun:]}, broken is {claim}")
     rest = [one for one in shared if one != broken]
     for node in rest[:3]:
-        write_condition(proof, node, "StorageReady", "True", due)
+        write_condition(proof, node, UNHEALTHY, "False", due)
     said = lambda: [one for one in proof.events("node_repair_blocked") if "recover" in one.get("why", "")]
     proof.until("the log says that others wait, as nodes recover", said)
     took = proof.until("the broken node is replaced", lambda: settled(proof, watch, {claim}, given))
@@ -191,7 +193,7 @@ def alarm(proof, watch, before, given):
     told = proof.kubernetes_events("NodeRepairBlocked")
     proof.check("nodes have the event NodeRepairBlocked", told, f"{len(told)} events")
     for node in rest[3:]:
-        write_condition(proof, node, "StorageReady", "True", due)
+        write_condition(proof, node, UNHEALTHY, "False", due)
     # Everything that would be due is looked at many times in this minute.
     time.sleep(60)
     proof.check("none of the others went when the alarm had ended", set(watch.going) == before | {claim}, sorted(watch.going))

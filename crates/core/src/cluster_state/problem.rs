@@ -13,6 +13,7 @@ use super::launches::room::{limits_of, usage, with_cost};
 use super::objects::{daemon::ComingDaemons, load::with_itself};
 use super::storage::any_attaches;
 use super::{JoinedNode, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, SpotShareNotes, WatchedKind};
+use crate::adoption;
 use crate::commitments::Commitments;
 use crate::daemons::DaemonShare;
 use crate::instance_type::{InstanceType, subtract_reserved};
@@ -21,7 +22,7 @@ use crate::lifecycle::claim::packing_requirement;
 use crate::pod::Pod;
 use crate::problem::{ExistingNode, MinValuesPolicy, Namespace, Policy, Pool, PreferencePolicy, Problem, UnusablePool};
 use crate::resources::{PODS, Resources};
-use crate::{adoption, validity};
+use crate::validity;
 
 /// The input of a problem beside the snapshot.
 #[derive(Clone, Debug, Default)]
