@@ -223,6 +223,8 @@ class Broken:
         own["spec"] |= spec
         own.pop("status")
         self.proof.kube.create(CLASSES, own)
+        resolved = lambda: all(status_of(self.proof.get(f"{CLASSES}/other"), kind) in ("True", "False") for kind in ("SubnetsReady", "AMIsReady"))
+        self.proof.until("the class is looked up", resolved)
         yield
         self.proof.kube.call("DELETE", f"{CLASSES}/other")
         self.proof.until("the class is gone", lambda: self.proof.get(f"{CLASSES}/other") is None)

@@ -133,6 +133,8 @@ impl ClaimFacts {
         let stage = lifecycle::stage(claim);
         let initialized = condition(conditions, conditions::INITIALIZED).map(|one| one.last_transition_time.0);
         let created = meta.creation_timestamp.as_ref().map(|time| time.0);
+        let reboot = RebootState::from_conditions(conditions);
+        let reboots = reboot.is_some_and(RebootState::is_running);
         let age = claim.spec.expire_after.get().and_then(|age| SignedDuration::try_from(age).ok());
         Self {
             name: meta.name.clone().unwrap_or_default(),
@@ -150,11 +152,13 @@ impl ClaimFacts {
             drifted: condition(conditions, conditions::DRIFTED)
                 .filter(|one| one.status == conditions::TRUE)
                 .map(|one| one.last_transition_time.0),
-            disruption_reason: is_true(conditions, conditions::DISRUPTION_REASON),
-            repaired: condition(conditions, conditions::DISRUPTION_REASON).is_some_and(|one| {
-                one.status == conditions::TRUE && Some(one.reason.as_str()) == RemovalReason::Unhealthy.budget_key()
-            }),
-            reboot: RebootState::from_conditions(conditions),
+            // While its instance is rebooted the reason is that, and its node stays.
+            disruption_reason: !reboots && is_true(conditions, conditions::DISRUPTION_REASON),
+            repaired: !reboots
+                && condition(conditions, conditions::DISRUPTION_REASON).is_some_and(|one| {
+                    one.status == conditions::TRUE && Some(one.reason.as_str()) == RemovalReason::Unhealthy.budget_key()
+                }),
+            reboot,
             rebooted_again: is_true(conditions, conditions::REBOOTED_AGAIN),
             do_not_repair: meta
                 .annotations

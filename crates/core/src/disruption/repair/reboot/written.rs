@@ -1,7 +1,9 @@
 //! A reboot as it is written on the claim and the Node.
 
 use dovetail_api::names::annotations::{REBOOT_GRACE, REBOOT_ISSUED, REBOOT_PRE_BOOT_ID};
-use dovetail_api::names::conditions::{self, FALSE, INITIALIZED, REBOOTED_AGAIN, REBOOTING, TRUE, UNKNOWN};
+use dovetail_api::names::conditions::{
+    self, DISRUPTION_REASON, FALSE, INITIALIZED, REBOOTED_AGAIN, REBOOTING, TRUE, UNKNOWN,
+};
 use dovetail_api::names::{labels, taints};
 use dovetail_api::v1::{NewCondition, NodeClaim, set_condition};
 use jiff::Timestamp;
@@ -10,6 +12,7 @@ use k8s_openapi::api::core::v1::Node;
 use super::{RebootEnd, RebootOrder, RebootStep, is_lately};
 use crate::clock::{CLOCKS_APART, later, signed};
 use crate::cluster_state::RebootState;
+use crate::disruption::RemovalReason;
 use crate::disruption::claim_status::with_status;
 use crate::lifecycle::readiness::set_root;
 
@@ -30,11 +33,11 @@ pub fn on_claim(order: &RebootOrder, claim: &NodeClaim, now: Timestamp) -> NodeC
         };
         match &order.step {
             RebootStep::Request { condition, .. } if !is_running => {
-                set(
-                    TRUE,
-                    conditions::REBOOT_REQUESTED,
-                    &format!("its node's condition {condition} calls for a reboot"),
-                );
+                let why = format!("its node's condition {condition} calls for a reboot");
+                set(TRUE, conditions::REBOOT_REQUESTED, &why);
+                let reason = RemovalReason::Unhealthy.budget_key().unwrap_or_default();
+                let disrupted = NewCondition::new(DISRUPTION_REASON, TRUE).because(reason, &why);
+                set_condition(conditions, disrupted, generation, now);
                 let again = state.and_then(RebootState::succeeded).is_some_and(|at| is_lately(at, now));
                 let second = match again {
                     true => NewCondition::new(REBOOTED_AGAIN, TRUE).because("", "the second reboot within a day"),
@@ -53,6 +56,7 @@ pub fn on_claim(order: &RebootOrder, claim: &NodeClaim, now: Timestamp) -> NodeC
             }
             RebootStep::End(end) if is_running || matches!((end, state), (RebootEnd::Succeeded, Some(_))) => {
                 set(FALSE, end.reason(), end.message());
+                conditions.retain(|one| one.type_ != DISRUPTION_REASON);
             }
             _ => {}
         }
@@ -169,6 +173,22 @@ mod tests {
             assert_eq!(noted(text).as_deref(), Some("2026-03-10T12:00:00Z"), "{text}");
         }
         assert_eq!(noted("2026-03-10T12:00:59Z"), None, "a clock that is ahead");
+    }
+
+    #[test]
+    fn the_claim_says_that_it_is_disrupted_until_the_reboot_is_over() {
+        let now: Timestamp = "2026-03-10T12:00:00Z".parse().unwrap();
+        let request = RebootStep::Request { condition: "Ready", boot_id: "b-1".into(), grace: None };
+        let begun = on_claim(&order(request), &claim("False", "RebootSucceeded"), now);
+        let own = &begun.status.as_ref().unwrap().conditions;
+        let said = dovetail_api::v1::condition(own, DISRUPTION_REASON).unwrap();
+        assert_eq!((said.status.as_str(), said.reason.as_str()), ("True", "Unhealthy"));
+        let facts = crate::cluster_state::ClaimFacts::from_claim(&begun);
+        assert!(!facts.disruption_reason && !facts.repaired, "no command holds it, and its node stays");
+        for end in [RebootEnd::Succeeded, RebootEnd::Failed, RebootEnd::CalledOff] {
+            let over = on_claim(&order(RebootStep::End(end)), &begun, now);
+            assert!(dovetail_api::v1::condition(&over.status.unwrap().conditions, DISRUPTION_REASON).is_none());
+        }
     }
 
     fn claim(status: &str, reason: &str) -> NodeClaim {
