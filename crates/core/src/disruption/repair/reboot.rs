@@ -41,6 +41,8 @@ const BACK_WITHIN: SignedDuration = SignedDuration::from_mins(20);
 const GONE_DOWN_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 /// Time within which a node is rebooted twice at most, then replaced (as Karpenter 1.15 does).
 const TWICE_WITHIN: SignedDuration = SignedDuration::from_hours(24);
+/// Shortest drain, in which pods show that were bound while the taint was written (as long as Karpenter's).
+const LEAST_DRAIN: SignedDuration = SignedDuration::from_secs(5);
 /// Time until the next look while a step is under way.
 const AGAIN: SignedDuration = SignedDuration::from_secs(1);
 
@@ -347,7 +349,8 @@ impl Course<'_> {
             return RebootStep::End(RebootEnd::Refused);
         }
         // Pods that are left at the bound stay, and start anew with the node.
-        if self.drain.waiting.is_empty() || grace.is_some_and(|grace| self.now >= later(since, grace)) {
+        let is_drained = self.drain.waiting.is_empty() && self.now >= later(since, LEAST_DRAIN);
+        if is_drained || grace.is_some_and(|grace| self.now >= later(since, grace)) {
             return RebootStep::Note;
         }
         // Those that are ending have a bound of their own.

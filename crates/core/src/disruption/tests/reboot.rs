@@ -108,8 +108,10 @@ impl Racks {
 
     /// Looks until the reboot of `n1` has been noted, and EC2 is asked.
     fn until_called(&mut self) {
-        let steps: Vec<_> = (0..3).map(|look| steps(&self.act(DUE + f64::from(look)))).collect();
-        assert!(matches!(&steps[2][..], [("n1", RebootStep::Call)]), "{steps:?}");
+        // The drain lasts five seconds though nothing is to be drained.
+        let steps: Vec<_> = [0.0, 1.0, 4.9, 5.0, 6.0].map(|after| steps(&self.act(DUE + after))).into();
+        assert!(matches!(&steps[2][..], [("n1", RebootStep::Drain { .. })]), "{steps:?}");
+        assert!(matches!(&steps[4][..], [("n1", RebootStep::Call)]), "{steps:?}");
     }
 }
 
