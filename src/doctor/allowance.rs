@@ -8,7 +8,7 @@ use dovetail_api::names::labels;
 use dovetail_api::v1::{NodePool, NodeSelectorOperator};
 use dovetail_cloud::CloudError;
 use dovetail_cloud::unavailable::QuotaGroup;
-use dovetail_core::lifecycle::claim::from_quantities;
+use dovetail_core::lifecycle::claim::{from_quantities, packing_requirements};
 use dovetail_core::resources::CPU;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -144,18 +144,10 @@ fn needs(pools: &[NodePool]) -> BTreeMap<(&'static str, QuotaGroup), Need> {
     needs
 }
 
-/// True if a NodePool's requirements leave this value of a label.
+/// True if a NodePool's requirements leave this value of a label, or cannot be read.
 fn may_have(pool: &NodePool, key: &str, value: &str) -> bool {
-    let mut own = pool.spec.template.spec.requirements.iter().filter(|one| one.key == key);
-    own.all(|one| {
-        let is_named = one.values.iter().any(|named| named == value);
-        match one.operator {
-            NodeSelectorOperator::In => is_named,
-            NodeSelectorOperator::NotIn => !is_named,
-            NodeSelectorOperator::DoesNotExist => false,
-            _ => true,
-        }
-    })
+    let own = packing_requirements(&pool.spec.template.spec.requirements);
+    own.map_or(true, |own| own.get(key).is_none_or(|one| one.has(value)))
 }
 
 /// The families' quotas that a NodePool may use, by what it names: types, families or categories; without any that of ordinary

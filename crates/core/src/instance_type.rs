@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::labels::{CAPACITY_RESERVATION_ID, CAPACITY_TYPE, ZONE};
-use crate::requirements::{NodeSelectorRequirement, Operator, Requirements};
+use crate::requirements::{NodeSelectorRequirement, Operator, Requirement, Requirements};
 use crate::resources::{MEMORY, Resources};
 
 /// An instance type, as resolved for a node class or read from a workload file.
@@ -96,6 +96,19 @@ impl Offering {
         let mut all = std::mem::take(&mut self.requirements);
         all.retain(|written| !self.repeats(written));
         self.requirements = all;
+    }
+
+    /// True if a node with such requirements may be bought this way, be it available or not.
+    pub(crate) fn agrees(&self, wanted: &Requirements) -> bool {
+        let allows = |key: &str, value: &str| wanted.get(key).is_none_or(|one| one.has(value));
+        let mut extra = self.requirements.iter().filter(|one| !self.repeats(one));
+        allows(ZONE, &self.zone)
+            && allows(CAPACITY_TYPE, &self.capacity_type)
+            && extra.all(|written| match (Requirement::from_written(written), wanted.get(&written.key)) {
+                (Ok(own), Some(wanted)) => own.intersects(wanted),
+                (Ok(_), None) => true,
+                (Err(_), _) => false,
+            })
     }
 
     /// Dollars an hour that are paid for it, whatever NodeOverlays say.

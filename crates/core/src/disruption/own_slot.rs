@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use self::places::is_usable;
 pub(super) use self::places::{
-    endless_drain, find_own_slot, full_reservations, is_wanted, needs_slot, pods_of, reservation_of, stranded,
+    endless_drain, find_own_slot, full_reservations, is_wanted, movable, needs_slot, pods_of, reservation_of, stranded,
 };
 use super::look::{DisruptedClaim, Look, OffersByClass};
 use crate::clock::later;
@@ -240,8 +240,7 @@ fn is_in(entry: &ClaimEntry, reservation: &str) -> bool {
 
 /// True if a claim's Node is ready for pods, and those on it are Ready. `awaited`: pods wait, so that some have to be there.
 fn serves(entry: &ClaimEntry, snapshot: &Snapshot, awaited: bool) -> bool {
-    let pods = snapshot.loads.get(&entry.facts.node).into_iter().flat_map(|load| load.pods.values());
-    let mut own = pods.filter(|pod| pod.is_active() && pod.reschedulable()).peekable();
+    let mut own = snapshot.loads.get(&entry.facts.node).into_iter().flat_map(|load| movable(load)).peekable();
     let any = own.peek().is_some() || !awaited;
     entry.facts.stage == Some(ClaimStage::Initialized) && any && own.all(|pod| pod.ready)
 }

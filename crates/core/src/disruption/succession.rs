@@ -230,10 +230,8 @@ pub(super) fn succeed_drifted<'a>(
     }
     // One that may not go now holds up no other.
     let mut left = room;
-    for one in candidates.iter().take(room.max(MOST_TRIED)).take_while(|_| room > 0) {
-        if left > 0 && order_successor(look, pool, view, &one.machine, DisruptionCause::Drifted) {
-            left -= 1;
-        }
+    for one in candidates.iter().take(room.max(MOST_TRIED)) {
+        left -= usize::from(left > 0 && order_successor(look, pool, view, &one.machine, DisruptionCause::Drifted));
     }
 }
 
@@ -304,8 +302,7 @@ fn end_at_limit<'a>(
         look.block(machine, format!("{at_limit}, and nothing is launched for the NodePool now"), None);
         return false;
     }
-    // One at a time: the pool has all its nodes before the next goes.
-    if count.going > 0 || !count.outgoing.is_empty() || count.initialized() < count.desired {
+    if !is_whole(count) {
         return false;
     }
     if let Some(why) = endless(look, machine, cause) {
@@ -329,28 +326,36 @@ fn end_in_slot<'a>(
 ) -> bool {
     let own = reservation_of(machine).filter(|own| full.contains(*own));
     let full = "the capacity reservations of its static NodePool have no instance left for its successor";
+    if view.pool.metadata.deletion_timestamp.is_some() || !view.is_ready() {
+        look.block(machine, format!("{full}, and nothing is launched for the NodePool now"), None);
+        return false;
+    }
+    let Some(own) = own else {
+        look.block(machine, format!("{full}, and it is in none that would get one by its end"), None);
+        return false;
+    };
+    if !is_whole(count) {
+        return false;
+    }
     let other = look.memory.own_slots.other_than(&machine.claim.pool, &machine.claim.uid);
-    let why = if view.pool.metadata.deletion_timestamp.is_some() || !view.is_ready() {
-        Some(format!("{full}, and nothing is launched for the NodePool now"))
-    } else if own.is_none() {
-        Some(format!("{full}, and it is in none that would get one by its end"))
-    } else if let Some(other) = other {
-        Some(format!("the successor of node {other} of its nodepool comes first"))
-    } else if own.is_some_and(|own| cause.reason() != RemovalReason::Unhealthy && is_wanted(look, own)) {
-        Some(format!("{full}, and pods that wait already would get one that it gives up"))
-    } else {
-        endless(look, machine, cause)
+    let why = match other {
+        Some(other) => Some(format!("the successor of node {other} of its nodepool comes first")),
+        None if cause.reason() != RemovalReason::Unhealthy && is_wanted(look, own) => {
+            Some(format!("{full}, and pods that wait already would get one that it gives up"))
+        }
+        None => endless(look, machine, cause),
     };
     if let Some(why) = why {
         look.block(machine, why, None);
         return false;
     }
-    if count.going > 0 || !count.outgoing.is_empty() || count.initialized() < count.desired {
-        return false;
-    }
-    let reservation = own.unwrap_or_default().to_owned();
-    look.end_first(EndedFirst { disrupted: disrupted(machine), reservation }, cause);
+    look.end_first(EndedFirst { disrupted: disrupted(machine), reservation: own.to_owned() }, cause);
     true
+}
+
+/// True if a pool has all its nodes and none is about to go: those that go before their successors do so one at a time.
+fn is_whole(count: &ReplicaCount<'_>) -> bool {
+    count.going == 0 && count.outgoing.is_empty() && count.initialized() >= count.desired
 }
 
 /// The reason that a node's drain would never end, if nothing bounds it.

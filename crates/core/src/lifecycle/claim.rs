@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::hash;
 use crate::instance_type::{InstanceType, is_marked};
-use crate::requirements::{NodeSelectorRequirement, Operator};
+use crate::requirements::{NodeSelectorRequirement, Operator, RequirementError, Requirements};
 use crate::resources::{Resources, format_amount, parse_amount};
 
 /// Most instance types that a claim names, the cheapest (core spec 3.10).
@@ -172,6 +172,16 @@ pub fn packing_requirement(requirement: &v1::NodeSelectorRequirementWithMinValue
     let mut read = NodeSelectorRequirement::new(key.clone(), *operator, values.iter().cloned());
     read.min_values = min_values.and_then(|count| u32::try_from(count).ok());
     read
+}
+
+/// Requirements of the API's kinds as packing reads them.
+///
+/// # Errors
+/// One of them makes no sense.
+pub fn packing_requirements(
+    written: &[v1::NodeSelectorRequirementWithMinValues],
+) -> Result<Requirements, RequirementError> {
+    Requirements::from_written(&written.iter().map(packing_requirement).collect::<Vec<_>>())
 }
 
 /// Amounts as the API's quantities.

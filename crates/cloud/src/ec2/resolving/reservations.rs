@@ -68,10 +68,7 @@ impl Ec2Cloud {
         for one in self.describe_reservations(vec![]).await? {
             let id = one.capacity_reservation_id().unwrap_or_default();
             if ids.iter().any(|wanted| wanted == id) {
-                let free = one.available_instance_count().unwrap_or(0);
-                // No more can be free than there are.
-                let count = free.min(one.total_instance_count().unwrap_or(free));
-                left.insert(id.to_owned(), u32::try_from(count).unwrap_or(0));
+                left.insert(id.to_owned(), free_of(&one));
             }
         }
         Ok(left)
@@ -90,6 +87,12 @@ impl Ec2Cloud {
         }
         Ok(all)
     }
+}
+
+/// Number of unused instances of a reservation. No more can be unused than there are.
+fn free_of(one: &sdk::CapacityReservation) -> u32 {
+    let free = one.available_instance_count().unwrap_or(0);
+    u32::try_from(free.min(one.total_instance_count().unwrap_or(free))).unwrap_or(0)
 }
 
 /// True if a class selects no reservations, and its instances can be in open ones: Linux, and in no placement group.
@@ -142,6 +145,22 @@ mod tests {
         .unwrap();
         change(&mut spec);
         spec
+    }
+
+    #[test]
+    fn no_more_instances_are_free_than_there_are() {
+        for (free, total, believed) in [
+            (Some(2), Some(5), 2),
+            (Some(i32::MAX), Some(5), 5),
+            (Some(-3), Some(5), 0),
+            (Some(2), Some(-1), 0),
+            (Some(2), None, 2),
+            (None, Some(5), 0),
+        ] {
+            let one = sdk::CapacityReservation::builder();
+            let one = one.set_available_instance_count(free).set_total_instance_count(total).build();
+            assert_eq!(free_of(&one), believed, "{free:?} {total:?}");
+        }
     }
 
     #[test]

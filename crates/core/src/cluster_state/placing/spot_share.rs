@@ -12,7 +12,7 @@ use rustc_hash::FxBuildHasher;
 use crate::cluster_state::objects::workload::ReplicaOwner;
 use crate::cluster_state::{Moment, NominationTarget, PodEntry, Snapshot};
 use crate::labels::{CAPACITY_TYPE, SPOT};
-use crate::lifecycle::claim::packing_requirement;
+use crate::lifecycle::claim::{packing_requirement, packing_requirements};
 use crate::pack::{AllowedCapacity, allowed_capacity, may_be_in_pool};
 use crate::pod::Pod;
 use crate::requirements::{Requirement, Requirements};
@@ -140,8 +140,7 @@ impl Snapshot {
         let mut all: Vec<SharingPool<'_>> = pools
             .filter_map(|(name, pool)| {
                 let template = &pool.spec.template;
-                let written: Vec<_> = template.spec.requirements.iter().map(packing_requirement).collect();
-                let mut requirements = Requirements::from_written(&written).ok()?;
+                let mut requirements = packing_requirements(&template.spec.requirements).ok()?;
                 requirements.intersect(&Requirements::from_labels(&template.metadata.labels));
                 requirements.add(crate::labels::NODE_POOL, Requirement::one_of([name.as_str()]));
                 Some(SharingPool { name, pool, requirements, share: written_on(pool).share() })

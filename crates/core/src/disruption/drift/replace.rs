@@ -18,7 +18,7 @@ use crate::disruption::cause::DisruptionCause;
 use crate::disruption::emptiness::PoolNodeTotals;
 use crate::disruption::look::{DisruptedClaim, Look, disrupted};
 use crate::disruption::machines::NodeAndClaim;
-use crate::disruption::own_slot::{EndedFirst, find_own_slot, needs_slot, pods_of, stranded};
+use crate::disruption::own_slot::{EndedFirst, find_own_slot, movable, needs_slot, pods_of, stranded};
 use crate::disruption::pool_notes::noted;
 use crate::disruption::pools::{DisruptionPool, Observing};
 use crate::disruption::repair::RepairMark;
@@ -260,9 +260,8 @@ impl<'a> Look<'a> {
         let going = self.snapshot.deleting.claims.iter().filter_map(|name| self.snapshot.claims.get(name));
         let going = going.map(|entry| &entry.facts).filter(|claim| claim.deleting || self.memory.is_asked(&claim.uid));
         let going = going.map(|claim| &claim.node).filter(|node| **node != machine.node.name);
-        let pods = going.filter_map(|node| self.snapshot.loads.get(node)).flat_map(|load| load.pods.values());
-        let placed = |pod: &Arc<PodEntry>| self.snapshot.expected_on(&pod.pod.uid, self.moment).is_some();
-        left.extend(pods.filter(|pod| pod.is_active() && pod.reschedulable() && !placed(pod)));
+        let pods = going.filter_map(|node| self.snapshot.loads.get(node)).flat_map(|load| movable(load));
+        left.extend(pods.filter(|pod| self.snapshot.expected_on(&pod.pod.uid, self.moment).is_none()));
         match stranded(self, machine, &left).first() {
             None => Outcome::Ready,
             Some(pod) => self.outcome_in_own_slot(machine, repairs, None, pod),

@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use dovetail_api::names::labels::{CAPACITY_RESERVATION_ID, CAPACITY_TYPE, RESERVED, ZONE};
+use dovetail_api::names::labels::{CAPACITY_RESERVATION_ID, CAPACITY_TYPE, RESERVED};
 
-use crate::Offering;
-use crate::cluster_state::{PlanningInput, PodEntry, Snapshot};
+use crate::cluster_state::{Load, PlanningInput, PodEntry, Snapshot};
 use crate::disruption::look::Look;
 use crate::disruption::machines::NodeAndClaim;
 use crate::disruption::pools::DisruptionPool;
-use crate::lifecycle::claim::packing_requirement;
+use crate::instance_type::{InstanceType, Offering};
+use crate::lifecycle::claim::packing_requirements;
 use crate::pack::{Options, PlannedClaim, solve};
 use crate::problem::Problem;
-use crate::requirements::{NodeSelectorRequirement, Requirements};
+use crate::requirements::Requirements;
 
 /// The instance of a reservation that a node is in, where its pods have no other place.
 pub(in crate::disruption) struct OwnSlot {
@@ -54,14 +54,10 @@ pub(super) fn own_slot(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, input: &
     let anywhere = PlanningInput { into_sick_zones: true, ..input.clone() };
     let sick = if machine.claim.repaired { snapshot.sick_zones() } else { Vec::new() };
     let returns = |all: &[&Arc<PodEntry>]| {
-        let freed = with_offerings(without(machine, snapshot, &anywhere, all), |one| {
-            if one.reservation() != Some(own) {
-                one.available &= !sick.contains(&one.zone);
-            } else if is_usable(one) {
-                (one.available, one.reservation_capacity) = (true, Some(1));
-            }
+        let well = with_offerings(without(machine, snapshot, &anywhere, all), |one| {
+            one.available &= !sick.contains(&one.zone);
         });
-        unplaced(&freed, &pods).is_empty()
+        unplaced(&with_one_free(well, own), &pods).is_empty()
     };
     if !returns(&pods) {
         return None;
@@ -69,8 +65,8 @@ pub(super) fn own_slot(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, input: &
     // Pods that wait already come first, but for a node that has to go anyway.
     let mut all = pods.clone();
     if !machine.claim.repaired {
-        let rivals = snapshot.to_pack(&anywhere);
-        all.extend(rivals.into_iter().filter(|pod| pods.iter().all(|own| own.pod.uid != pod.pod.uid)));
+        let rivals = snapshot.to_pack(&anywhere).into_iter();
+        all.extend(rivals.filter(|pod| pod.node_name != machine.node.name));
     }
     let rivalled = all.len() > pods.len() && !returns(&all);
     slot(rivalled.then(|| format!("pods that wait already would get its instance of reservation {own}")))
@@ -84,12 +80,7 @@ pub(in crate::disruption) fn is_wanted(look: &Look<'_>, reservation: &str) -> bo
         return false;
     }
     let problem = Arc::unwrap_or_clone(look.snapshot.planning_for(&input, &waiting).problem);
-    let freed = with_offerings(problem, |one| {
-        if one.reservation() == Some(reservation) && is_usable(one) {
-            (one.available, one.reservation_capacity) = (true, Some(1));
-        }
-    });
-    let plan = solve(&freed, &Options::default());
+    let plan = solve(&with_one_free(problem, reservation), &Options::default());
     plan.claims.iter().flat_map(PlannedClaim::reservations).any(|id| id == reservation)
 }
 
@@ -99,10 +90,14 @@ pub(in crate::disruption) fn reservation_of<'a>(machine: &NodeAndClaim<'a>) -> O
     label(CAPACITY_RESERVATION_ID).filter(|_| label(CAPACITY_TYPE) == Some(RESERVED))
 }
 
-/// Pods of a node that want a place when it goes, protected or not.
+/// Pods that want a place when their node goes, protected or not.
+pub(in crate::disruption) fn movable(load: &Load) -> impl Iterator<Item = &Arc<PodEntry>> {
+    load.pods.values().filter(|pod| pod.is_active() && pod.reschedulable())
+}
+
+/// Those of a node.
 pub(in crate::disruption) fn pods_of<'a>(machine: &NodeAndClaim<'a>) -> Vec<&'a Arc<PodEntry>> {
-    let pods = machine.load.into_iter().flat_map(|load| load.pods.values());
-    pods.filter(|pod| pod.is_active() && pod.reschedulable()).collect()
+    machine.load.into_iter().flat_map(movable).collect()
 }
 
 /// The problem of these pods without a node.
@@ -155,22 +150,23 @@ pub(in crate::disruption) fn needs_slot(look: &Look<'_>, machine: &NodeAndClaim<
 pub(in crate::disruption) fn full_reservations(look: &Look<'_>, view: &DisruptionPool<'_>) -> Option<BTreeSet<String>> {
     let template = &view.pool.spec.template.spec;
     let types = look.offers.get(template.node_class_ref.known_name()?)?;
-    let written: Vec<_> = template.requirements.iter().map(packing_requirement).collect();
-    let wanted = Requirements::from_written(&written).ok()?;
-    let fits = |written: &[NodeSelectorRequirement]| {
-        Requirements::from_written(written).is_ok_and(|own| own.intersects(&wanted).is_ok())
-    };
-    let allows = |key: &str, value: &str| wanted.get(key).is_none_or(|one| one.has(value));
-    let is_offered = |one: &&Offering| {
-        allows(ZONE, &one.zone) && allows(CAPACITY_TYPE, &one.capacity_type) && fits(&one.requirements)
+    let wanted = packing_requirements(&template.requirements).ok()?;
+    let fits = |one: &InstanceType| {
+        Requirements::from_written(&one.requirements).is_ok_and(|own| own.intersects(&wanted).is_ok())
     };
     let (mut full, mut any) = (BTreeSet::new(), false);
-    for one in types.iter().filter(|one| fits(&one.requirements)).flat_map(|one| &one.offerings).filter(is_offered) {
-        if !has_none(one) {
+    for one in types.iter() {
+        // Few types have an offering that a pool of reservations allows: the others need not be read.
+        let offered: Vec<&Offering> = one.offerings.iter().filter(|one| one.agrees(&wanted)).collect();
+        if offered.is_empty() || !fits(one) {
+            continue;
+        }
+        if !offered.iter().all(|one| has_none(one)) {
             return None;
         }
         any = true;
-        full.extend(one.reservation().filter(|_| is_used_up(one)).map(str::to_owned));
+        let used_up = offered.into_iter().filter(|one| is_used_up(one));
+        full.extend(used_up.filter_map(Offering::reservation).map(str::to_owned));
     }
     any.then_some(full)
 }
@@ -199,6 +195,15 @@ fn with_offerings(mut problem: Problem, change: impl Fn(&mut Offering)) -> Probl
         Arc::make_mut(one).offerings.iter_mut().for_each(&change);
     }
     problem
+}
+
+/// The problem if one instance of a reservation were free, where anything can be launched into it.
+fn with_one_free(problem: Problem, reservation: &str) -> Problem {
+    with_offerings(problem, |one| {
+        if one.reservation() == Some(reservation) && is_usable(one) {
+            (one.available, one.reservation_capacity) = (true, Some(1));
+        }
+    })
 }
 
 /// Those of these pods that have no place.

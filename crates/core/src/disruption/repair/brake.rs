@@ -1,5 +1,6 @@
 //! The brake: conditions that more than a fifth of a pool's nodes share point at something else than these nodes.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::diagnosis::{Alarm, alarm_of};
@@ -21,13 +22,19 @@ pub struct Tally<'a> {
     unwell: usize,
     /// Claims of the nodes by their conditions: uid and name.
     pub by_alarm: BTreeMap<Alarm<'a>, BTreeSet<(&'a str, &'a str)>>,
+    /// Conditions, by type and status, that are an alarm with all their rarer reasons together; found when first asked for.
+    of_any_reason: OnceCell<BTreeSet<Kind<'a>>>,
 }
+
+/// Type and status of a condition.
+pub type Kind<'a> = (&'a str, &'a str);
 
 impl<'a> Tally<'a> {
     pub fn count(&mut self, machine: &NodeAndClaim<'a>) {
         if !machine.initialized() && !machine.reboots() {
             return;
         }
+        self.of_any_reason.take();
         self.nodes += 1;
         self.unwell += usize::from(!machine.node.unwell.is_empty());
         for one in &machine.node.unwell {
@@ -51,18 +58,36 @@ impl<'a> Tally<'a> {
         most_unwell(self.nodes)
     }
 
-    /// True if more nodes share a condition than may be unwell, be it that those with its rarer reasons are so many together: a
-    /// reason tells one node from an alarm only while few have another.
+    /// True if more nodes share a condition than may be unwell, with its reason or by [`Tally::is_of_any_reason`].
     pub fn is_shared(&self, alarm: &Alarm<'a>) -> bool {
-        let most = self.most();
-        let Some(nodes) = self.by_alarm.get(alarm) else { return false };
-        if nodes.len() > most {
-            return true;
-        }
+        self.is_common(alarm) || self.is_of_any_reason(alarm)
+    }
+
+    /// True if more nodes share a condition with its reason than may be unwell.
+    fn is_common(&self, alarm: &Alarm<'a>) -> bool {
+        self.by_alarm.get(alarm).is_some_and(|nodes| nodes.len() > self.most())
+    }
+
+    /// True if it is none of these, and those nodes that have the condition with such rarer reasons are so many together: a reason
+    /// tells a node from an alarm only while few have another.
+    pub fn is_of_any_reason(&self, alarm: &Alarm<'a>) -> bool {
         let (condition, status, _) = *alarm;
-        let alike = self.by_alarm.range((condition, status, "")..);
-        let alike = alike.take_while(|((other, its, _), _)| (*other, *its) == (condition, status));
-        let rarer: BTreeSet<_> = alike.map(|(_, nodes)| nodes).filter(|nodes| nodes.len() <= most).flatten().collect();
-        rarer.len() > most
+        let known = self.of_any_reason.get_or_init(|| {
+            let mut rarer: BTreeMap<Kind<'a>, BTreeSet<(&str, &str)>> = BTreeMap::new();
+            for ((condition, status, reason), nodes) in &self.by_alarm {
+                if !self.is_common(&(*condition, *status, *reason)) {
+                    rarer.entry((*condition, *status)).or_default().extend(nodes);
+                }
+            }
+            rarer.into_iter().filter(|(_, nodes)| nodes.len() > self.most()).map(|(kind, _)| kind).collect()
+        });
+        known.contains(&(condition, status)) && !self.is_common(alarm)
+    }
+
+    /// Claims of the nodes that have a condition, with that reason or with any.
+    pub fn nodes_with(&self, condition: &str, status: &str, reason: Option<&str>) -> BTreeSet<(&'a str, &'a str)> {
+        let of_kind = self.by_alarm.iter().filter(|((kind, its, _), _)| (*kind, *its) == (condition, status));
+        let own = of_kind.filter(|((_, _, its), _)| reason.is_none_or(|reason| *its == reason));
+        own.flat_map(|(_, nodes)| nodes.iter().copied()).collect()
     }
 }

@@ -149,7 +149,11 @@ impl<'a> Look<'a> {
         if !new.is_empty() && !self.memory.repairs.any_going(pool) {
             let may_launch = self.may_launch_for_repair(pool, &view);
             // One at a time, the first that nothing holds.
-            let _begun = new.iter().find(|one| self.begin_repair(pool, one, may_launch));
+            for one in &new {
+                if self.begin_repair(pool, one, may_launch) {
+                    break;
+                }
+            }
         }
     }
 

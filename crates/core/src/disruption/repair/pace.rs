@@ -47,6 +47,9 @@ struct SharedAlarm {
     nodes: BTreeSet<(String, String)>,
 }
 
+/// Type, status and reason of a condition; of any reason without one.
+type AlarmKey = (String, String, Option<String>);
+
 /// The pool's annotation about its repairs.
 #[derive(Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -71,8 +74,8 @@ struct Note {
 /// Repairs of one pool.
 #[derive(Clone, Debug, Default)]
 struct PoolRepairs {
-    /// Alarms by type, status and reason.
-    shared: BTreeMap<(String, String, String), SharedAlarm>,
+    /// Alarms by type, status and reason, or without the reason where that differs: a kubelet may give a new one at any moment.
+    shared: BTreeMap<AlarmKey, SharedAlarm>,
     /// Times of its first and last repair; nodes that are younger than the first are successors.
     begun: Option<(Timestamp, Timestamp)>,
     /// Last repair for what many nodes share.
@@ -125,14 +128,15 @@ impl Repairs {
         let recovered = own.recovered.take().filter(|at| now.duration_since(*at) < RECOVERY);
         for (alarm, nodes) in &tally.by_alarm {
             if tally.is_shared(alarm) || first && (nodes.len() > 1 || recovered.is_some()) {
-                let alarm = own.shared.entry(owned(alarm)).or_default();
+                let [any, exact] = keys_of(alarm);
+                let alarm = own.shared.entry(if tally.is_of_any_reason(alarm) { any } else { exact }).or_default();
                 (alarm.seen, alarm.recovered) = (now, alarm.recovered.max(recovered));
             }
         }
         for ((condition, status, reason), alarm) in &mut own.shared {
-            let nodes = tally.by_alarm.get(&(condition.as_str(), status.as_str(), reason.as_str()));
+            let nodes = tally.nodes_with(condition, status, reason.as_deref());
             let nodes: BTreeSet<(String, String)> =
-                nodes.into_iter().flatten().map(|(uid, name)| ((*uid).to_owned(), (*name).to_owned())).collect();
+                nodes.into_iter().map(|(uid, name)| (uid.to_owned(), name.to_owned())).collect();
             let recovered = |(uid, _): &&(String, String)| self.staying.contains(uid) && !self.going.contains_key(uid);
             if alarm.nodes.difference(&nodes).any(|one| recovered(&one)) {
                 alarm.recovered = Some(now);
@@ -243,8 +247,8 @@ impl Repairs {
     /// Time until which none is repaired for these conditions, as nodes have just recovered from them.
     pub fn recovering_until(&self, pool: &str, alarms: &[Alarm<'_>], now: Timestamp) -> Option<Timestamp> {
         let own = self.pools.get(pool)?;
-        let ends = |alarm: &Alarm<'_>| Some(later(own.shared.get(&owned(alarm))?.recovered?, RECOVERY));
-        alarms.iter().filter_map(ends).max().filter(|until| *until > now)
+        let ends = |key: AlarmKey| Some(later(own.shared.get(&key)?.recovered?, RECOVERY));
+        alarms.iter().flat_map(keys_of).filter_map(ends).max().filter(|until| *until > now)
     }
 
     /// Parts those that are due into nodes with a condition of their own and nodes that only share one. If more have one of their
@@ -257,7 +261,8 @@ impl Repairs {
     ) -> (Vec<Patient<'a>>, Vec<Patient<'a>>) {
         let known = self.pools.get(pool);
         let is_shared = |alarm: &Alarm<'a>| {
-            tally.is_shared(alarm) || known.is_some_and(|own| own.shared.contains_key(&owned(alarm)))
+            tally.is_shared(alarm)
+                || known.is_some_and(|own| keys_of(alarm).iter().any(|key| own.shared.contains_key(key)))
         };
         let (mut own, mut shared): (Vec<_>, Vec<_>) =
             due.into_iter().partition(|one| !one.diagnosis.alarms.iter().all(is_shared));
@@ -271,6 +276,8 @@ impl Repairs {
     }
 }
 
-fn owned((condition, status, reason): &Alarm<'_>) -> (String, String, String) {
-    ((*condition).to_owned(), (*status).to_owned(), (*reason).to_owned())
+/// The names by which a condition is remembered: with any reason, and with its own.
+fn keys_of((condition, status, reason): &Alarm<'_>) -> [AlarmKey; 2] {
+    let key = |reason: Option<&str>| ((*condition).to_owned(), (*status).to_owned(), reason.map(str::to_owned));
+    [key(None), key(Some(reason))]
 }

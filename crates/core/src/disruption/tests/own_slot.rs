@@ -1,5 +1,7 @@
 //! Nodes whose only place is their own instance of a capacity reservation.
 
+use std::collections::BTreeSet;
+
 use super::drift::Drifting;
 use super::repair::REPAIRING;
 use super::*;
@@ -445,4 +447,46 @@ fn nodes_of_static_pools_go_first_where_reservations_are_full() {
         let is = |what: &str| expected == what;
         assert_eq!(found, ("first", is("first"), "marked", is("marked"), "held", is("held")), "{rule}");
     }
+}
+
+#[test]
+fn slots_that_waiting_pods_would_take_are_kept_in_static_pools() {
+    for (waits, first) in [(false, 1), (true, 0)] {
+        let mut rotation = Rotation::at_rest(&["reserved"], &["a", "b"], offers(0, None), false);
+        rotation.all.world.memory.set_gates(Gates { static_capacity: true, ..REPAIRING });
+        let mut other = rotation.all.world.pool.clone();
+        other["metadata"]["name"] = json!("two");
+        other["metadata"]["uid"] = json!("uid-two");
+        rotation.all.world.state.apply_pool(serde_json::from_value(other).unwrap());
+        rotation.all.change_pool(|pool| {
+            pool["spec"]["replicas"] = json!(2);
+            pool["spec"]["template"]["metadata"] = json!({"labels": {"release": "two"}});
+        });
+        if waits {
+            rotation.waits("rival");
+        }
+        let looks: Vec<DisruptionDecision> = (1..8).map(|second| rotation.act(f64::from(second))).collect();
+        let said = looks.iter().flat_map(|one| &one.blocked).any(|one| one.why.contains("pods that wait already"));
+        let gave = looks.iter().flat_map(|one| &one.drift.first).count();
+        assert_eq!((gave, said), (first, waits));
+    }
+}
+
+#[test]
+fn one_free_instance_is_the_place_of_one_node_drained_by_force() {
+    let mut rotation = Rotation::new(&["reserved"], &["a", "b", "c"], offers(1, None));
+    for name in ["a", "b", "c"] {
+        let mut claim = serde_json::to_value(&*rotation.claim(name).claim).unwrap();
+        claim["metadata"]["resourceVersion"] = json!(rotation.all.world.next().to_string());
+        claim["spec"]["terminationGracePeriod"] = json!("10m");
+        rotation.all.world.state.apply_claim(Arc::new(serde_json::from_value(claim).unwrap()));
+        rotation.all.world.asking(&format!("pod-{name}"), name, 1500, |pod| {
+            pod["metadata"]["annotations"] = json!({"karpenter.sh/do-not-disrupt": "true"});
+        });
+    }
+    let mut all: BTreeSet<String> = BTreeSet::new();
+    for second in 2..60 {
+        all.extend(gone(&rotation.act(f64::from(second))).into_iter().map(str::to_owned));
+    }
+    assert_eq!(all.into_iter().collect::<Vec<_>>(), ["a"]);
 }

@@ -264,17 +264,17 @@ fn a_veto_calls_a_reboot_off_until_ec2_is_asked() {
 fn what_ec2_refuses_for_good_is_replaced() {
     let mut racks = Racks::new(json!([{"nodes": "1"}]), &["n1", "n2"]);
     racks.until_called();
-    let called = racks.act(DUE + 4.0).drift.reboots;
+    let called = racks.act(DUE + 7.0).drift.reboots;
     assert_eq!(called, [], "EC2 has taken it");
     // The same, but for the answer.
     let mut racks = Racks::new(json!([{"nodes": "2"}]), &["n1"]);
     let order = racks.act(DUE).drift.reboots.remove(0);
-    racks.act(DUE + 1.0);
+    assert_eq!(steps(&racks.act(DUE + 5.0)), [("n1", RebootStep::Note)]);
     racks.world.memory.refuse_reboot(&order.disrupted, true);
-    assert_eq!(steps(&racks.act(DUE + 3.0)), end(RebootEnd::Refused));
-    assert_eq!(gone(&racks.act(DUE + 4.0)), ["n1"]);
+    assert_eq!(steps(&racks.act(DUE + 7.0)), end(RebootEnd::Refused));
+    assert_eq!(gone(&racks.act(DUE + 8.0)), ["n1"]);
     racks.ails("n2", Some(HUNG));
-    let decision = racks.act(DUE + 5.0);
+    let decision = racks.act(DUE + 9.0);
     assert_eq!((gone(&decision), requested(&decision)), (vec!["n2"], vec![]), "none is rebooted in this term");
 }
 

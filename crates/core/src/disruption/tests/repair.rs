@@ -578,6 +578,60 @@ fn an_observed_pool_repairs_nothing_and_says_so_once() {
 }
 
 #[test]
+fn nodes_that_never_served_are_repaired_without_a_budget() {
+    let mut ward = Ward::of_ten(json!([{"nodes": "0"}]));
+    ward.ails("n0", "StorageReady", "", 0.0);
+    for name in ["new0", "new1"] {
+        ward.add(name, 0.0);
+        ward.all.node(name, |claim| claim["status"]["conditions"] = json!([]));
+        ward.ails(name, "AcceleratedHardwareReady", "", 0.0);
+    }
+    assert_eq!(gone(&ward.act(599.0)), [""; 0]);
+    assert_eq!(gone(&ward.act(600.0)), ["new0"]);
+    assert_eq!(gone(&ward.act(601.0)), [""; 0], "no other while it goes");
+    ward.leaves("new0");
+    assert_eq!(gone(&ward.act(700.0)), ["new1"]);
+    let decision = ward.act(1800.0);
+    assert!(!gone(&decision).contains(&"n0") && !decision.exhausted.is_empty(), "those that have served need one");
+}
+
+#[test]
+fn those_that_are_not_due_yet_count_for_an_alarm() {
+    let mut ward = Ward::of_ten(json!([{"nodes": "100%"}]));
+    for (n, kind) in ["StorageReady", "NetworkingReady", "KernelReady"].into_iter().enumerate() {
+        ward.ails(&format!("n{}", 2 * n), kind, "", 180.0 * n as f64);
+        ward.ails(&format!("n{}", 2 * n + 1), kind, "", 180.0 * n as f64);
+    }
+    assert_eq!(gone(&ward.act(1800.0)), ["n0"]);
+    ward.leaves("n0");
+    ward.add("m0", 1805.0);
+    for seconds in [1801.0, 1981.0, 2200.0, 2399.0] {
+        assert_eq!(gone(&ward.act(seconds)), [""; 0], "{seconds}");
+    }
+    assert_eq!(gone(&ward.act(2400.0)).len(), 1);
+}
+
+#[test]
+fn an_alarm_of_many_reasons_is_remembered_whatever_comes_after() {
+    let mut ward = Ward::of_ten(json!([{"nodes": "100%"}]));
+    for n in 0..6 {
+        ward.ails(&format!("n{n}"), "StorageReady", &format!("reason-{n}"), 0.0);
+    }
+    assert_eq!(gone(&ward.act(1800.0)), ["n0"]);
+    ward.leaves("n0");
+    ward.add("m0", 1805.0);
+    ward.act(1850.0);
+    // All but one are well again, and that one gives another reason.
+    ["n1", "n2", "n3", "n4", "n5"].iter().for_each(|name| ward.recovers(name));
+    ward.ails("n5", "StorageReady", "another", 0.0);
+    for seconds in [1900.0, 2400.0, 2499.0] {
+        let decision = ward.act(seconds);
+        assert_eq!((gone(&decision), held(&decision)), (vec![], vec![HeldRepair::Recovering]), "{seconds}");
+    }
+    assert_eq!(gone(&ward.act(2500.0)), ["n5"]);
+}
+
+#[test]
 fn a_node_on_its_way_is_not_unwell() {
     let mut ward = Ward::of_ten(json!([{"nodes": "1"}]));
     ward.ails("n0", "StorageReady", "", 0.0);

@@ -149,3 +149,29 @@ fn gate_off_leaves_static_nodes_to_the_usual_replacement() {
     let usual = look(&mut all, 3.0);
     assert!(usual.successions == Default::default() && !usual.drift.begin.is_empty(), "{usual:#?}");
 }
+
+#[test]
+fn a_node_whose_drain_would_not_end_holds_up_no_other() {
+    let mut all = drifted(json!({"nodes": "3"}), STATIC);
+    all.change_pool(|pool| pool["spec"]["disruption"]["budgets"] = json!([{"nodes": "1"}]));
+    let ready = json!([{"type": "Ready", "status": "True", "lastTransitionTime": at(0.0)}]);
+    let (kept, free) = (json!({"app": "kept"}), json!({"app": "free"}));
+    for (name, node, labels) in [("one", "a", &kept), ("two", "a", &kept), ("three", "b", &free), ("four", "c", &free)]
+    {
+        let cpu = if node == "a" { 900 } else { 1500 };
+        all.world.asking(name, node, cpu, |pod| {
+            pod["metadata"]["labels"] = labels.clone();
+            pod["status"] = json!({"phase": "Running", "conditions": ready});
+        });
+    }
+    let budget = json!({"metadata": {"name": "kept", "namespace": "default", "uid": "pdb", "resourceVersion": "5", "generation": 1},
+        "spec": {"selector": {"matchLabels": kept}, "maxUnavailable": 1},
+        "status": {"disruptionsAllowed": 1, "observedGeneration": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2}});
+    all.world.state.apply_budget(serde_json::from_value(budget).unwrap());
+    let first = look(&mut all, 3.0);
+    assert_eq!(gone(&first), ["b"]);
+    assert!(
+        first.blocked.iter().any(|one| one.node == "a" && one.why.contains("the drain would not end")),
+        "{first:#?}"
+    );
+}

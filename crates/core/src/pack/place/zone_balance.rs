@@ -71,17 +71,7 @@ impl<'p> NodesByZone<'p> {
 
 /// True if a claim's node may be bought so: the offering is there, and agrees with all that the claim asks for.
 fn may_be_bought(offering: &Offering, wanted: &Requirements) -> bool {
-    let allows = |key: &str, value: &str| wanted.get(key).is_none_or(|one| one.has(value));
-    let mut extra = offering.requirements.iter().filter(|one| !offering.repeats(one));
-    offering.available
-        && offering.price.is_finite()
-        && allows(ZONE, &offering.zone)
-        && allows(crate::labels::CAPACITY_TYPE, &offering.capacity_type)
-        && extra.all(|written| match (Requirement::from_written(written), wanted.get(&written.key)) {
-            (Ok(own), Some(wanted)) => own.intersects(wanted),
-            (Ok(_), None) => true,
-            (Err(_), _) => false,
-        })
+    offering.available && offering.price.is_finite() && offering.agrees(wanted)
 }
 
 /// Zones in which a claim's node may be bought; none for one that takes capacity which is paid for already, wherever that is, and
