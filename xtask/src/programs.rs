@@ -85,30 +85,40 @@ fn failures(programs: Vec<Program>, environment: &[(&str, &str)]) -> Vec<String>
     failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Calls of cargo, one after the other. The core is one unit at full optimisation, as its time is what users wait for; its unit
-/// tests are the same code once more, and run as well without. The root package is asked for beside the core, so that its
-/// dependencies have the features that they have in the binary.
-const BUILDS: [&[&str]; 3] = [
-    &["--workspace", "--exclude", "dovetail-core"],
-    &["--package", "dovetail", "--package", "dovetail-core", "--test", "packing", "--test", "protocols"],
-    &[
-        "--package",
-        "dovetail",
-        "--package",
-        "dovetail-core",
-        "--lib",
-        "--config",
-        "profile.release.package.dovetail-core.opt-level=1",
-        "--config",
-        "profile.release.package.dovetail-core.codegen-units=16",
-    ],
-];
+/// What all calls of cargo say that build tests.
+const BUILD: [&str; 4] = ["test", "--release", "--no-run", "--message-format=json-render-diagnostics"];
+
+/// Programs of all tests but the libraries' unit tests: they use what is optimised as in the binary.
+const OPTIMISED: &[&str] = &["--workspace", "--bins", "--test", "*"];
+
+/// Libraries whose unit tests are built without optimisation. That is the library's code once more, compiled in half of the time,
+/// and its tests take seconds. Each takes a call of its own, in which the libraries that it uses are those of the binary.
+const UNOPTIMISED: [&str; 5] = ["core", "api", "sandbox", "actors", "simulation"];
+
+/// Libraries that are small, or that a library uses which their tests use: it would be built anew.
+const LIBRARIES: &[&str] = &["cloud", "input", "observability", "telemetry"];
+
+/// Arguments of the calls, one after the other. For libraries the root package is asked for as well, so that what they use has the
+/// features that it has in the binary.
+fn builds() -> Vec<Vec<String>> {
+    let package = |name: &str| format!("dovetail-{name}");
+    let libraries = |names: &[&str]| {
+        let named = names.iter().flat_map(|name| ["--package".to_owned(), package(name)]);
+        ["--lib", "--package", "dovetail"].map(str::to_owned).into_iter().chain(named).collect::<Vec<_>>()
+    };
+    let mut all = vec![OPTIMISED.iter().map(|one| (*one).to_owned()).collect(), libraries(LIBRARIES)];
+    all.extend(UNOPTIMISED.map(|name| {
+        let level = format!("profile.release.package.{}.opt-level=0", package(name));
+        [libraries(&[name]), vec!["--config".to_owned(), level]].concat()
+    }));
+    all
+}
 
 /// Builds them; cargo says where each one is.
 pub fn built() -> Result<Vec<Program>, String> {
     let mut programs = Vec::new();
-    for which in BUILDS {
-        programs.extend(built_of(which)?);
+    for which in builds() {
+        programs.extend(built_of(&which.iter().map(String::as_str).collect::<Vec<_>>())?);
     }
     if programs.is_empty() { Err("cargo has built no test program".to_owned()) } else { Ok(programs) }
 }
@@ -121,7 +131,7 @@ pub fn built_of_root(names: &[&str]) -> Result<Vec<Program>, String> {
 
 #[allow(clippy::disallowed_methods)] // the time of a build is real time by definition
 fn built_of(which: &[&str]) -> Result<Vec<Program>, String> {
-    let args = [&["test", "--release", "--no-run", "--message-format=json-render-diagnostics"], which].concat();
+    let args = [&BUILD, which].concat();
     println!("== build of the tests: cargo {}", args.join(" "));
     let failed = |why: std::io::Error| format!("build of the tests: {why}");
     let (begun, path) = (Instant::now(), root().join("target/build-messages.json"));

@@ -186,13 +186,14 @@ pub fn lint() -> Result<(), String> {
 }
 
 /// Scripts that play longer courses, most of them on the real control plane.
-const COURSES: [(&str, &str); 17] = [
+const COURSES: [(&str, &str); 18] = [
     ("adoption", "tests/real/adoption.py"),
     ("bill", "tests/day/bill.py"),
     ("drift", "tests/real/drift.py"),
     ("day", "tests/day/day.py"),
     ("doctor", "tests/real/diagnosed.py"),
     ("explain", "tests/real/explained.py"),
+    ("gated", "tests/real/gated.py"),
     ("hostile", "tests/real/hostile.py"),
     ("kwok", "tests/real/kwok_provider.py"),
     ("load", "tests/real/load.py"),
