@@ -23,7 +23,7 @@ pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
             None => print("it comes out well: there is nothing to shrink\n"),
         };
     }
-    let mut options = options(args);
+    let mut options = PlayOptions { last: true, ..options(args) };
     if !args.json {
         options.watcher = Some(Arc::new(|line: &JournalLine| terminal::print_plain(line)));
     }
@@ -81,6 +81,7 @@ fn options(args: &SimulateArgs) -> PlayOptions {
         // With the timeline on standard output everybody sees how far it is.
         progress: if args.json || !std::io::stdout().is_terminal() { progress(args.quiet, "simulated") } else { None },
         cost: if args.cost { Some(print_cost) } else { None },
+        last: false,
     }
 }
 

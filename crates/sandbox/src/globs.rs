@@ -10,6 +10,9 @@ pub fn offering_matches(glob: &str, instance_type: &str, zone: &str, capacity_ty
 /// True if `text` matches a pattern in which `*` stands for any run of characters, also none, and `?` for one: the wildcards of
 /// EC2's filters.
 pub fn glob_matches(pattern: &str, text: &str) -> bool {
+    if !pattern.contains(['*', '?']) {
+        return pattern == text;
+    }
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;

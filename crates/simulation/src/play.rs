@@ -72,6 +72,8 @@ pub struct PlayOptions {
     pub progress: Option<Progress>,
     /// Called with what the run has cost so far, before each step and at the end.
     pub cost: Option<fn(&CostSoFar)>,
+    /// True if the process ends after it: the world is left to the operating system, which frees it in less time.
+    pub last: bool,
 }
 
 /// CPU and memory that a run has taken so far. Real figures: no two runs have the same.
@@ -164,8 +166,6 @@ pub fn play_file(path: &Path, options: &PlayOptions) -> Result<Played, Failure> 
         spans: traces.as_ref().map(|(_, spans)| spans),
         metrics: metrics.as_ref().map(|(_, all)| (all, &latest)),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
     let every = options.look_every.or(options.record.is_some().then_some(LOOK_EVERY));
     let keeper = every.map(|every| RecordKeeper::new(path, every, options.record.as_deref(), scenario.seed));
     let run = Run {
@@ -183,7 +183,7 @@ pub fn play_file(path: &Path, options: &PlayOptions) -> Result<Played, Failure> 
     if options.cost.is_some() {
         cpu::measure();
     }
-    let (report, series) = LocalSet::new().block_on(&runtime, run.play(events, seen))?;
+    let (report, series) = run.play_to_end(events, seen, options.last)?;
     let metrics = metrics.map(|(file, metrics)| write_metrics(file, &metrics)).transpose()?;
     if let Some((mut file, spans)) = traces {
         let written = writeln!(file, "{}", spans.document());
@@ -258,6 +258,17 @@ async fn note_translated(world: Rc<World>) {
 const NOTE_AGAIN: Duration = Duration::from_millis(100);
 
 impl Run<'_> {
+    fn play_to_end(&self, events: Option<File>, seen: Seen<'_>, last: bool) -> Result<(Report, Series), Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
+        let tasks = LocalSet::new();
+        let played = tasks.block_on(&runtime, self.play(events, seen))?;
+        if last {
+            std::mem::forget((tasks, runtime));
+        }
+        Ok(played)
+    }
+
     async fn play(&self, events: Option<File>, seen: Seen<'_>) -> Result<(Report, Series), Failure> {
         let mut world = self.world(events)?;
         if let Some(spans) = seen.spans {

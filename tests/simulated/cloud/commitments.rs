@@ -1,10 +1,10 @@
 //! Savings Plans and Reserved Instances, played through: what is paid for is used as far as it goes, and not left for spot.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::{arg, scratch, write};
-use crate::played::{Played, manifests, play_over, play_with};
+use crate::played::{Played, at, manifests, play_over, play_with};
 
 /// So many pods, each on a node of its own, of a pool that allows spot and on-demand capacity.
 fn workload(pods: u32, consolidates: bool) -> String {
@@ -29,6 +29,25 @@ fn by_capacity_type(played: &Played) -> BTreeMap<&str, usize> {
         *all.entry(node["capacityType"].as_str().unwrap()).or_default() += 1;
     }
     all
+}
+
+/// Number of instances after so many seconds by capacity type, and of launches so far; every pod has a node then.
+fn by_capacity_type_at(played: &Played, seconds: f64) -> (BTreeMap<&str, usize>, usize) {
+    let (mut alive, mut waiting) = (BTreeMap::new(), BTreeSet::new());
+    for event in played.events.iter().take_while(|event| at(event) < seconds) {
+        let text = |name: &str| event[name].as_str().unwrap_or_default();
+        match (text("kind"), text("change")) {
+            ("instance", "pending") => _ = alive.insert(text("id"), text("capacityType")),
+            ("instance", "shutting-down") => _ = alive.remove(text("id")),
+            ("pod", "created") => _ = waiting.insert(text("uid")),
+            ("pod", "bound" | "deleted") => _ = waiting.remove(text("uid")),
+            _ => {}
+        }
+    }
+    assert!(waiting.is_empty(), "{}: without a node at {seconds}: {waiting:?}", played.name);
+    let mut all = BTreeMap::new();
+    alive.values().for_each(|capacity_type| *all.entry(*capacity_type).or_default() += 1);
+    (all, played.times("launched").iter().filter(|at| **at < seconds).count())
 }
 
 #[test]
@@ -70,13 +89,12 @@ fn consolidation_does_not_leave_what_is_paid_for_for_spot() {
 fn nodes_of_a_commitment_that_ends_move_once_and_not_before() {
     // The virtual clock starts at midnight.
     let ends = declared(2).replace("price:", "ends: \"2026-01-01T03:00:00Z\", price:");
-    for (until, launched, spot) in [("170m", 3, 1), ("7h", 5, 3)] {
-        let played =
-            play_over(&format!("committed-ends-{until}"), &workload(3, true), &format!("{ends}until: {until}\n"));
-        played.came_out_well();
-        assert_eq!(by_capacity_type(&played).get("spot"), Some(&spot), "{until}");
-        assert_eq!(played.number("launched"), launched, "{until}");
-    }
+    let played = play_over("committed-ends", &workload(3, true), &format!("{ends}until: 7h\n"));
+    played.came_out_well();
+    let before = by_capacity_type_at(&played, 170.0 * 60.0);
+    assert_eq!(before, (BTreeMap::from([("on-demand", 2), ("spot", 1)]), 3), "ten minutes before it ends");
+    assert_eq!(by_capacity_type(&played).get("spot"), Some(&3));
+    assert_eq!(played.number("launched"), 5);
 }
 
 #[test]
@@ -166,28 +184,30 @@ fn two_that_race_for_one_commitment_make_no_churn() {
         (0..12).map(|turn| (format!("{}m", 30 + 25 * turn), 2 * ((turn + 1) % 2))).collect();
     let turns: Vec<(&str, u32)> = turns.iter().map(|(at, count)| (at.as_str(), *count)).collect();
     assert_eq!(turns.last().unwrap().1, 0);
-    let scenario = |until: &str| format!("{}{}until: {until}\n", of_account(TWO), others(&turns));
-    let meanwhile = play_over("account-race", &workload(3, true), &scenario("7h"));
-    meanwhile.came_out_well();
-    assert_eq!(by_capacity_type(&meanwhile), BTreeMap::from([("spot", 3)]));
-    assert_eq!(meanwhile.number("launched"), 5, "two leave once, and chase no gap");
-    let after = play_over("account-race-over", &workload(3, true), &scenario("11h"));
-    after.came_out_well();
-    assert_eq!(by_capacity_type(&after), BTreeMap::from([("on-demand", 2), ("spot", 1)]), "what is free is used again");
-    assert_eq!(after.number("launched"), 7);
+    let scenario = format!("{}{}until: 11h\n", of_account(TWO), others(&turns));
+    let played = play_over("account-race", &workload(3, true), &scenario);
+    played.came_out_well();
+    let meanwhile = by_capacity_type_at(&played, 7.0 * 3600.0);
+    assert_eq!(meanwhile, (BTreeMap::from([("spot", 3)]), 5), "two leave once, and chase no gap");
+    assert_eq!(
+        by_capacity_type(&played),
+        BTreeMap::from([("on-demand", 2), ("spot", 1)]),
+        "what is free is used again"
+    );
+    assert_eq!(played.number("launched"), 7);
 }
 
 #[test]
-fn a_plan_that_ends_at_midnight_moves_each_node_once() {
-    // The virtual clock starts at midnight: the next is a day later. A leader dies as it ends.
-    let plan = "savingsPlans: [{id: sp-1, dollarsPerHour: 0.15, discount: 0.4, endsAfter: 24h}]\n\
-        replicas: 2\nsteps:\n  - {at: 86401s, kill: {replica: leader, for: 30s}}\n";
-    let played = play_over("account-midnight", &workload(3, true), &format!("{}until: 27h\n", of_account(plan)));
+fn a_plan_that_ends_moves_each_node_once() {
+    // Four questions to the account before it ends, and a leader that dies as it does.
+    let plan = "savingsPlans: [{id: sp-1, dollarsPerHour: 0.15, discount: 0.4, endsAfter: 4h}]\n\
+        replicas: 2\nsteps:\n  - {at: 14401s, kill: {replica: leader, for: 30s}}\n";
+    let played = play_over("account-ends", &workload(3, true), &format!("{}until: 7h\n", of_account(plan)));
     played.came_out_well();
     assert_eq!(by_capacity_type(&played), BTreeMap::from([("spot", 3)]));
     assert_eq!(played.number("launched"), 5, "each of two moves once");
     let launched = played.times("launched");
-    assert!(launched.iter().all(|at| *at < 3600.0 || *at > 86_400.0), "nothing before it ends: {launched:?}");
+    assert!(launched.iter().all(|at| *at < 3600.0 || *at > 14_400.0), "nothing before it ends: {launched:?}");
     let said = played.log_events("commitment_ended").len();
     assert!((1..=2).contains(&said), "said {said} times");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde::Deserialize;
 
 use super::Ec2Cloud;
 use super::classify::{Effect, classify};
@@ -59,15 +59,50 @@ impl Ec2Cloud {
     }
 }
 
+/// A product of the price list, as much of it as is read.
+#[derive(Deserialize)]
+struct Priced {
+    product: Product,
+    terms: Terms,
+}
+
+#[derive(Deserialize)]
+struct Product {
+    attributes: Attributes,
+}
+
+#[derive(Deserialize)]
+struct Attributes {
+    #[serde(rename = "instanceType")]
+    instance_type: String,
+}
+
+#[derive(Deserialize)]
+struct Terms {
+    #[serde(rename = "OnDemand")]
+    on_demand: BTreeMap<String, Term>,
+}
+
+#[derive(Deserialize)]
+struct Term {
+    #[serde(default, rename = "priceDimensions")]
+    dimensions: BTreeMap<String, Dimension>,
+}
+
+#[derive(Deserialize)]
+struct Dimension {
+    /// By currency.
+    #[serde(default, rename = "pricePerUnit")]
+    price: BTreeMap<String, String>,
+}
+
 /// Type and price of one product; `None` where it has none, or costs nothing.
 fn price_of(product: &str, currency: &str) -> Option<(String, f64)> {
-    let product: Value = serde_json::from_str(product).ok()?;
-    let name = product.pointer("/product/attributes/instanceType")?.as_str()?;
-    let terms = product.pointer("/terms/OnDemand")?.as_object()?;
-    let dimensions = terms.values().filter_map(|term| term.get("priceDimensions")?.as_object());
-    let prices = dimensions.flat_map(|d| d.values()).filter_map(|d| d.get("pricePerUnit")?.get(currency)?.as_str());
-    let price = prices.filter_map(|p| p.parse::<f64>().ok()).find(|p| *p > 0.0)?;
-    Some((name.to_owned(), price))
+    let priced: Priced = serde_json::from_str(product).ok()?;
+    let dimensions = priced.terms.on_demand.values().flat_map(|term| term.dimensions.values());
+    let prices = dimensions.filter_map(|dimension| dimension.price.get(currency));
+    let price = prices.filter_map(|price| price.parse::<f64>().ok()).find(|price| *price > 0.0)?;
+    Some((priced.product.attributes.instance_type, price))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Images of instance types, and the SSM parameters of an alias's images (karpenter-aws 1.2, 4.7). Pure.
 
+use std::sync::Arc;
+
 use dovetail_api::v1::Ami;
 use dovetail_core::InstanceType;
 pub use dovetail_core::images::ResolvedImages;
@@ -85,15 +87,18 @@ fn al2023_path(kubernetes: &str, arch: &str, variant: &str, version: &str) -> St
 }
 
 /// Makes unavailable what no image is for: it cannot be launched, and would be planned again and again. Answers the names of
-/// these types; none while no images are known, as the class is not ready then.
-pub fn withhold_without_image(amis: &[Ami], types: &mut [InstanceType]) -> Vec<String> {
+/// these types; none while no images are known, as the class is not ready then. A type that others hold is copied for it, and
+/// no other.
+pub fn withhold_without_image(amis: &[Ami], types: &mut [Arc<InstanceType>]) -> Vec<String> {
     if amis.is_empty() {
         return vec![];
     }
     let (images, mut withheld) = (ResolvedImages::from_amis(amis), Vec::new());
     for one in types.iter_mut().filter(|one| images.fitting(one).is_none()) {
-        one.offerings.iter_mut().for_each(|offering| offering.available = false);
         withheld.push(one.name.clone());
+        if one.offerings.iter().any(|offering| offering.available) {
+            Arc::make_mut(one).offerings.iter_mut().for_each(|offering| offering.available = false);
+        }
     }
     withheld
 }
@@ -155,8 +160,12 @@ mod tests {
             InstanceType { name: arch.into(), offerings, ..of_type(arch, None) }
         };
         let withheld = |amis: &[Ami]| {
-            let mut types = [offered("amd64"), offered("arm64")];
+            let whole = [offered("amd64"), offered("arm64")].map(Arc::new);
+            let mut types = whole.clone();
             let names = withhold_without_image(amis, &mut types);
+            let shared = [0, 1].map(|index| Arc::ptr_eq(&whole[index], &types[index]));
+            assert!(whole.iter().all(|one| one.offerings[0].available), "what others hold stays as it is");
+            assert_eq!(shared, [0, 1].map(|index| !names.contains(&whole[index].name)), "no other is copied");
             (names, types.map(|one| one.offerings[0].available))
         };
         let amd64 = image("x", json!([{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]));

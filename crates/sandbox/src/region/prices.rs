@@ -68,13 +68,17 @@ pub(crate) fn spot_history(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsE
     let (types, products) = (form.strings("InstanceType"), form.strings("ProductDescription"));
     let zone = form.text("AvailabilityZone");
     let since = Timestamp::from_second(cx.wall.as_second() / 3600 * 3600).unwrap_or(cx.wall);
-    let mut chosen = Vec::new();
+    let (page, mut chosen) = (ResultPage::from_form(form, 1000)?, Vec::new());
     for ((instance_type, in_zone), price) in &cx.catalogue.spot {
         let asked = (types.is_empty() || types.contains(instance_type)) && zone.is_none_or(|zone| zone == in_zone);
         let Some(zone) = cx.catalogue.zones.iter().find(|zone| asked && zone.name == *in_zone) else { continue };
         // An account of today has VPCs only; EC2 gives those prices under the plain name, and the filter takes both.
         let product = LINUX[0];
         if !products.is_empty() && !products.iter().any(|p| LINUX.contains(&p.as_str())) {
+            continue;
+        }
+        let key = format!("{instance_type}/{in_zone}");
+        if page.is_past(&key) {
             continue;
         }
         let view = SpotView {
@@ -86,11 +90,11 @@ pub(crate) fn spot_history(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsE
             since,
         };
         if filters.pass(&view, None)? {
-            chosen.push((format!("{instance_type}/{in_zone}"), view));
+            chosen.push((key, view));
         }
     }
     chosen.sort_by(|a, b| a.0.cmp(&b.0));
-    let (page, next) = ResultPage::from_form(form, 1000)?.cut(chosen);
+    let (page, next) = page.cut(chosen);
     let mut xml = Xml::new();
     xml.list("spotPriceHistorySet", page, |xml, view| {
         xml.text("instanceType", view.instance_type)

@@ -34,14 +34,12 @@ impl ResolvedClass {
     /// Resolves all types. Those that none of `amis` is for have no available offering; while there are no images, all have theirs.
     #[must_use]
     pub fn new(catalogue: &RegionCatalogue, class: NodeClassView, settings: &ResolveSettings, amis: &[Ami]) -> Self {
-        let mut types = instance_types(catalogue, &class, settings);
-        let whole: Vec<Arc<InstanceType>> = types.iter().cloned().map(Arc::new).collect();
-        let withheld = withhold_without_image(amis, &mut types);
-        let shared = |(whole, usable): (Arc<InstanceType>, InstanceType)| {
-            let usable = if *whole == usable { whole.clone() } else { Arc::new(usable) };
-            ResolvedType { whole, usable }
-        };
-        Self { types: whole.into_iter().zip(types).map(shared).collect(), class, withheld }
+        let types = instance_types(catalogue, &class, settings);
+        let whole: Vec<Arc<InstanceType>> = types.into_iter().map(Arc::new).collect();
+        let mut usable = whole.clone();
+        let withheld = withhold_without_image(amis, &mut usable);
+        let types = whole.into_iter().zip(usable).map(|(whole, usable)| ResolvedType { whole, usable });
+        Self { types: types.collect(), class, withheld }
     }
 
     /// Names of the types that no image is for.

@@ -54,19 +54,24 @@ pub fn keep_metadata(def: &ResourceDef, options: &WriteOptions, old: &Value, new
         "resourceVersion",
         "generateName",
     ];
-    for field in KEPT {
-        meta::set(new, field, old["metadata"].get(field).cloned());
-    }
-    if !options.subresource.is_empty() {
-        for field in ["ownerReferences", "finalizers"] {
-            meta::set(new, field, old["metadata"].get(field).cloned());
+    let keep = |new: &mut Value, field: &str| {
+        let kept = old["metadata"].get(field);
+        if new["metadata"].get(field) != kept {
+            meta::set(new, field, kept.cloned());
         }
+    };
+    KEPT.iter().for_each(|field| keep(new, field));
+    if !options.subresource.is_empty() {
+        ["ownerReferences", "finalizers"].iter().for_each(|field| keep(new, field));
     }
     if new["metadata"].get("managedFields").is_none() && !options.applied {
         meta::set(new, "managedFields", old["metadata"].get("managedFields").cloned());
     }
-    new["apiVersion"] = old["apiVersion"].clone();
-    new["kind"] = old["kind"].clone();
+    for field in ["apiVersion", "kind"] {
+        if new[field] != old[field] {
+            new[field] = old[field].clone();
+        }
+    }
 }
 
 /// Members of the metadata that hold nothing are not there.

@@ -61,13 +61,17 @@ pub(crate) fn types(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     }
     let filters = Filters::from_form(form)?;
     let named = |name: &str| asked.iter().any(|pattern| crate::faults::glob_matches(pattern, name));
-    let mut chosen = Vec::new();
-    for info in &cx.catalogue.types {
+    let (page, mut chosen) = (ResultPage::from_form(form, 100)?, Vec::new());
+    // The catalogue has them in the order of their names.
+    for info in cx.catalogue.types.iter().filter(|info| !page.is_past(&info.name)) {
+        if page.is_full(chosen.len()) {
+            break;
+        }
         if (asked.is_empty() || named(&info.name)) && filters.pass(&TypeView(info), None)? {
             chosen.push((info.name.clone(), info));
         }
     }
-    let (page, next) = ResultPage::from_form(form, 100)?.cut(chosen);
+    let (page, next) = page.cut(chosen);
     let mut xml = Xml::new();
     xml.list("instanceTypeSet", page, |xml, info| type_xml::write(info, xml));
     xml.opt("nextToken", next);
@@ -93,7 +97,7 @@ impl Filterable for OfferingView<'_> {
 pub(crate) fn offerings(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let kind = form.text("LocationType").unwrap_or("region");
     let filters = Filters::from_form(form)?;
-    let mut chosen = Vec::new();
+    let (page, mut chosen) = (ResultPage::from_form(form, 1000)?, Vec::new());
     for (instance_type, zones) in &cx.catalogue.offered {
         let of_zone = |zone: &&dovetail_cloud::catalogue::Zone| zones.contains(&zone.name);
         let offered = cx.catalogue.zones.iter().filter(of_zone);
@@ -104,15 +108,15 @@ pub(crate) fn offerings(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsErro
             other => return Err(AwsError::invalid(format_args!("Invalid location type: {other}"))),
         };
         for location in locations {
-            let view = OfferingView { instance_type, location };
-            if filters.pass(&view, None)? {
-                chosen.push((format!("{instance_type}/{location}"), view));
+            let (key, view) = (format!("{instance_type}/{location}"), OfferingView { instance_type, location });
+            if !page.is_past(&key) && filters.pass(&view, None)? {
+                chosen.push((key, view));
             }
         }
     }
     // `a.large/…` sorts before `a.large-flex` as a type, after it as a key: pages need the order of the keys.
     chosen.sort_by(|a, b| a.0.cmp(&b.0));
-    let (page, next) = ResultPage::from_form(form, 1000)?.cut(chosen);
+    let (page, next) = page.cut(chosen);
     let mut xml = Xml::new();
     xml.list("instanceTypeOfferingSet", page, |xml, view| {
         xml.text("instanceType", view.instance_type).text("locationType", kind).text("location", view.location);

@@ -33,10 +33,19 @@ impl ResultPage {
         Self::new(form.number("MaxResults")?, form.text("NextToken"), most)
     }
 
+    /// True if an item of this key stands on an earlier page: it need not be looked at.
+    pub fn is_past(&self, key: &str) -> bool {
+        self.after.as_deref().is_some_and(|after| key <= after)
+    }
+
+    /// True if so many items in the order of their keys are more than the page takes: none need follow.
+    pub fn is_full(&self, count: usize) -> bool {
+        count > self.size
+    }
+
     /// The items of this page, of items sorted by key, and the token of the next if there is one.
     pub fn cut<T>(&self, items: impl IntoIterator<Item = (String, T)>) -> (Vec<T>, Option<String>) {
-        let start = |key: &String| self.after.as_ref().is_none_or(|after| key > after);
-        let mut rest = items.into_iter().filter(|(key, _)| start(key));
+        let mut rest = items.into_iter().filter(|(key, _)| !self.is_past(key));
         let mut page = Vec::new();
         let mut last = None;
         for (key, item) in rest.by_ref().take(self.size) {
@@ -67,6 +76,26 @@ mod tests {
         assert_eq!(first, ["a", "b"]);
         let (second, token) = ResultPage::new(Some(2), token.as_deref(), 100).unwrap().cut(keyed(&["b", "c", "d"]));
         assert_eq!((second, token), (vec!["c".to_owned(), "d".to_owned()], None));
+    }
+
+    #[test]
+    fn what_is_past_or_beyond_a_page_changes_nothing_of_it() {
+        let keys = ["a", "b", "c", "d", "e"];
+        let keyed = |keys: Vec<&str>| keys.into_iter().map(|key| (key.to_owned(), key.to_owned())).collect::<Vec<_>>();
+        let mut token: Option<String> = None;
+        for page in [["a", "b"].as_slice(), &["c", "d"], &["e"]] {
+            let asked = ResultPage::new(Some(2), token.as_deref(), 100).unwrap();
+            let mut needed = Vec::new();
+            for key in keys {
+                if !asked.is_past(key) && !asked.is_full(needed.len()) {
+                    needed.push(key);
+                }
+            }
+            let (items, next) = asked.cut(keyed(keys.to_vec()));
+            assert_eq!((items, next.clone()), asked.cut(keyed(needed)));
+            assert_eq!(asked.cut(keyed(keys.to_vec())).0, page);
+            token = next;
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! The Pricing API's GetProducts: the on-demand price list, for EC2 in this region.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use dovetail_cloud::info::InstanceTypeInfo;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::region::Cx;
 use crate::region::actions::paging::ResultPage;
@@ -39,9 +41,9 @@ fn get_products(cx: &mut Cx<'_>, body: &Value) -> Result<Value, AwsError> {
         // Bare metal is a dedicated machine in any case: the list has it under both, at one price.
         let dedicated = if info.bare_metal { price } else { price * DEDICATED };
         for (tenancy, price) in [("Shared", price), ("Dedicated", dedicated)] {
-            let entry = Entry { info, region, tenancy, price };
-            if entry.passes(&filters) {
-                chosen.push((format!("{}/{tenancy}", info.name), entry));
+            let (key, entry) = (format!("{}/{tenancy}", info.name), Entry { info, region, tenancy, price });
+            if !page.is_past(&key) && entry.passes(&filters) {
+                chosen.push((key, entry));
             }
         }
     }
@@ -147,33 +149,81 @@ impl Entry<'_> {
         let term = format!("{sku}.{ON_DEMAND}");
         let rate = format!("{term}.{HOURLY}");
         let currency = if region.starts_with("cn-") { "CNY" } else { "USD" };
-        let dimension = json!({
-            "unit": "Hrs",
-            "beginRange": "0",
-            "endRange": "Inf",
-            "rateCode": rate,
-            "description": format!("${price:.6} per On Demand Linux {} Instance Hour", info.name),
-            "appliesTo": [],
-            "pricePerUnit": {currency: format!("{price:.10}")},
-        });
-        let on_demand = json!({
-            "sku": sku,
-            "offerTermCode": ON_DEMAND,
-            "effectiveDate": "2026-07-01T00:00:00Z",
-            "termAttributes": {},
-            "priceDimensions": {rate: dimension},
-        });
-        let attributes: Map<String, Value> = ATTRIBUTES
-            .iter()
-            .filter_map(|name| Some(((*name).to_owned(), Value::from(self.attribute(name)?))))
-            .collect();
-        json!({
-            "product": {"productFamily": family_of(info), "attributes": attributes, "sku": sku},
-            "serviceCode": "AmazonEC2",
-            "terms": {"OnDemand": {term: on_demand}},
-            "version": "20260701000000",
-            "publicationDate": "2026-07-01T00:00:00Z",
-        })
-        .to_string()
+        let dimension = Dimension {
+            unit: "Hrs",
+            begin_range: "0",
+            end_range: "Inf",
+            rate_code: &rate,
+            description: format!("${price:.6} per On Demand Linux {} Instance Hour", info.name),
+            applies_to: [],
+            price_per_unit: [(currency, format!("{price:.10}"))].into(),
+        };
+        let on_demand = OfferTerm {
+            sku: &sku,
+            offer_term_code: ON_DEMAND,
+            effective_date: "2026-07-01T00:00:00Z",
+            term_attributes: BTreeMap::new(),
+            price_dimensions: [(rate.as_str(), dimension)].into(),
+        };
+        let attributes = ATTRIBUTES.iter().filter_map(|name| Some((*name, self.attribute(name)?))).collect();
+        let listed = Listed {
+            product: Product { product_family: family_of(info), attributes, sku: &sku },
+            service_code: "AmazonEC2",
+            terms: Terms { on_demand: [(term.as_str(), on_demand)].into() },
+            version: "20260701000000",
+            publication_date: "2026-07-01T00:00:00Z",
+        };
+        // Strings and maps of strings can always be written.
+        serde_json::to_string(&listed).unwrap_or_default()
     }
+}
+
+/// A product as the list has it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed<'a> {
+    product: Product<'a>,
+    service_code: &'a str,
+    terms: Terms<'a>,
+    version: &'a str,
+    publication_date: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Product<'a> {
+    product_family: &'a str,
+    attributes: BTreeMap<&'a str, Cow<'a, str>>,
+    sku: &'a str,
+}
+
+/// Terms by their codes.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Terms<'a> {
+    on_demand: BTreeMap<&'a str, OfferTerm<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OfferTerm<'a> {
+    sku: &'a str,
+    offer_term_code: &'a str,
+    effective_date: &'a str,
+    term_attributes: BTreeMap<&'a str, &'a str>,
+    /// By rate code.
+    price_dimensions: BTreeMap<&'a str, Dimension<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Dimension<'a> {
+    unit: &'a str,
+    begin_range: &'a str,
+    end_range: &'a str,
+    rate_code: &'a str,
+    description: String,
+    applies_to: [&'a str; 0],
+    /// By currency.
+    price_per_unit: BTreeMap<&'a str, String>,
 }

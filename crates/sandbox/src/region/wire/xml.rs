@@ -34,8 +34,18 @@ impl Xml {
 
     /// An element with what `inner` writes.
     pub fn node(&mut self, name: &str, inner: impl FnOnce(&mut Self)) -> &mut Self {
+        inner(self.begin(name));
+        self.end(name)
+    }
+
+    /// `<name>`
+    pub fn begin(&mut self, name: &str) -> &mut Self {
         self.text.extend(["<", name, ">"]);
-        inner(self);
+        self
+    }
+
+    /// `</name>`
+    pub fn end(&mut self, name: &str) -> &mut Self {
         self.text.extend(["</", name, ">"]);
         self
     }
