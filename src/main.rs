@@ -3,6 +3,7 @@
 mod cli;
 mod convert;
 mod crds;
+mod devices;
 mod doctor;
 mod examples;
 mod explain;

@@ -1,5 +1,4 @@
-//! Senders and takers of messages: a row's senders send each of its messages, and its takers handle each. `replica` is the
-//! process that holds a replica. tests/layout holds the table to the source.
+//! Messages, held to the source by tests/layout: a row's senders send each, its takers handle each. `replica` is the process.
 //!
 //! | from | message | to |
 //! |---|---|---|
@@ -10,6 +9,7 @@
 //! | `cluster_watcher` | `ClaimChanged`, `ClaimGone` | `launcher`, `registrar`, `terminator`, `owner` |
 //! | `cluster_watcher` | `ClaimChanged` | `janitor` |
 //! | `cluster_watcher` | `NodeChanged`, `NodeGone` | `registrar`, `terminator` |
+//! | `cluster_watcher` (where devices are watched) | `DevicesChanged` | `registrar` |
 //! | `cluster_watcher` | `PoolChanged`, `ClassChanged`, `CannotUse` | `node_class` |
 //! | `cluster_watcher` (room, places taken, leaving nodes), `catalogue` | `WorldChanged` | `packer` |
 //! | `cluster_watcher` | `ClusterChanged` | `disruptor`, `static_pools`, `buffers`, `overlays`, `quotas`, `deletion_costs` |
@@ -374,6 +374,7 @@ fn attach(warm: &Warm, leading: &Leading) {
             terminator.clone().recipient(),
             owner.recipient(),
         ],
+        devices: registrar.clone().recipient(),
         nodes: vec![registrar.clone().recipient(), terminator.clone().recipient()],
         nodes_gone: vec![registrar.clone().recipient(), terminator.recipient()],
         pools: node_class.clone().recipient(),

@@ -164,7 +164,14 @@ async fn answer_in(
         _ => None,
     };
     let (options, rules) = (cluster.options(), cluster.rules());
-    let solve = |problem: &Arc<Problem>, options: &Options| survive::solve(problem, options);
+    let devices = cluster.devices();
+    let solve = |problem: &Arc<Problem>, options: &Options| {
+        let solve = |problem: &Arc<Problem>| survive::solve(problem, options);
+        match &devices {
+            Some(devices) => devices.pack(problem, |uid| cluster.snapshot.is_bound(uid), solve).1,
+            None => solve(problem),
+        }
+    };
     let input = ExplainInput {
         snapshot: &cluster.snapshot,
         planning: &cluster.planning,

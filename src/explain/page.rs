@@ -20,7 +20,7 @@ use dovetail_telemetry::state::Latest;
 use serde_json::{Value, json};
 
 use super::{Answer, Explanation, Kind, is_name, text};
-use crate::live::{consolidation_rules, disruption_gates, packing_options, planning_input};
+use crate::live::{consolidation_rules, devices_of, disruption_gates, packing_options, planning_input};
 use crate::run::clock::SystemClock;
 use crate::run::console::ExplainQueries;
 use crate::survive;
@@ -157,13 +157,18 @@ impl ExplainPage {
         let (options, rules) = (packing_options(settings), consolidation_rules(settings, snapshot.claims.len()));
         let until = self.clock.monotonic() + self.paced(TRIES_FOR);
         let (solved, given_up) = (Cell::new(false), Cell::new(false));
+        let devices = devices_of(settings, snapshot);
         let solve = |problem: &Arc<Problem>, options: &Options| {
             // The first packing is the answer itself.
             if solved.replace(true) && self.clock.monotonic() >= until {
                 given_up.set(true);
                 return Packing::default();
             }
-            survive::solve(problem, options)
+            let solve = |problem: &Arc<Problem>| survive::solve(problem, options);
+            match &devices {
+                Some(devices) => devices.pack(problem, |uid| snapshot.is_bound(uid), solve).1,
+                None => solve(problem),
+            }
         };
         let gates = disruption_gates(settings);
         let input =

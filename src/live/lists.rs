@@ -8,6 +8,7 @@ use dovetail_actors::Settings;
 use dovetail_actors::reading::LenientApi;
 use dovetail_api::autoscaling::{CapacityQuota, CapacityQuotaAlpha};
 use dovetail_api::overlays::NodeOverlay;
+use dovetail_api::resource::{DeviceClass, ResourceClaim, ResourceSlice};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::cluster_state::{ClusterState, KeptFacts, Unreadable, WatchedKind};
 use dovetail_core::overlays::WrittenOverlay;
@@ -89,6 +90,9 @@ pub async fn read_state(
     }
     if settings.capacity_quotas() {
         reader.quotas().await?;
+    }
+    if settings.devices().is_some() {
+        reader.devices().await?;
     }
     let mut state = reader.state;
     state.allow_rollouts(settings.moves_rollout);
@@ -190,6 +194,30 @@ impl Reader<'_> {
             state.apply_overlay(WrittenOverlay::unreadable(overlay, why));
         };
         self.of_gate::<_, NodeOverlay>(OVERLAYS, apply, unreadable).await
+    }
+
+    async fn devices(&mut self) -> Result<(), Failure> {
+        let claim = |state: &mut ClusterState, one: ResourceClaim| {
+            state.devices_mut().apply_claim(&one);
+        };
+        let unread = |state: &mut ClusterState, metadata: ObjectMeta, why: &str| {
+            state.devices_mut().apply_unreadable_claim(&metadata, why);
+        };
+        self.of_gate::<_, ResourceClaim>("resourceclaims", claim, unread).await?;
+        let class = |state: &mut ClusterState, one: DeviceClass| {
+            state.devices_mut().apply_class(&one);
+        };
+        let unread = |state: &mut ClusterState, metadata: ObjectMeta, why: &str| {
+            state.devices_mut().apply_unreadable_class(&metadata, why);
+        };
+        self.of_gate::<_, DeviceClass>("deviceclasses", class, unread).await?;
+        let slice = |state: &mut ClusterState, one: ResourceSlice| {
+            state.devices_mut().apply_slice(&one);
+        };
+        let unread = |state: &mut ClusterState, metadata: ObjectMeta, _: &str| {
+            state.devices_mut().apply_unreadable_slice(&metadata);
+        };
+        self.of_gate::<_, ResourceSlice>("resourceslices", slice, unread).await
     }
 
     async fn quotas(&mut self) -> Result<(), Failure> {

@@ -39,6 +39,7 @@ pub use leader::{Leader, find_leader as leader, find_lease};
 pub use lists::{MOST_RESTARTS, is_forgotten, why_unread};
 pub use offers::{describe, reach_ec2};
 
+use crate::devices::Devices;
 use crate::run::clock::SystemClock;
 use crate::run::connect::{self, ApiTarget};
 use crate::run::preflight::ask::Asker;
@@ -192,6 +193,11 @@ impl LiveCluster {
         Ok(())
     }
 
+    /// Devices that pods claim, where the settings ask for them.
+    pub fn devices(&self) -> Option<Devices> {
+        devices_of(&self.settings, &self.snapshot)
+    }
+
     /// Settings of packing.
     pub fn options(&self) -> Options {
         packing_options(&self.settings)
@@ -223,6 +229,11 @@ pub fn planning_input(settings: &Settings, instance_types: OffersByClass, now: M
         now,
         only: None,
     }
+}
+
+/// Devices of a snapshot, where the settings ask for them.
+pub fn devices_of(settings: &Settings, snapshot: &Snapshot) -> Option<Devices> {
+    settings.devices().map(|gates| Devices { book: snapshot.devices.clone(), gates })
 }
 
 /// Settings of packing.

@@ -125,6 +125,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
         buffers,
         overlays,
         quotas: quotas::plans(&snapshot),
+        devices: cluster.devices(),
     })
 }
 

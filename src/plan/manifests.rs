@@ -123,6 +123,7 @@ fn load_manifests(args: &PlanArgs, mut manifests: Vec<Manifest>, watch: &Stopwat
         buffers,
         overlays: overlays::plans(&snapshot, &input),
         quotas: quotas::plans(&snapshot),
+        devices: None,
     })
 }
 

@@ -36,6 +36,7 @@ use dovetail_telemetry::stopwatch::Stopwatch;
 use serde_json::Value;
 
 use crate::cli::{PackingPolicy, PlanArgs, PlanForm};
+use crate::devices::Devices;
 use crate::live::escape::{escape, escape_lines};
 use crate::live::{as_json, as_yaml};
 use crate::output::print;
@@ -68,6 +69,8 @@ struct Loaded {
     overlays: Vec<overlays::OverlayPlan>,
     /// CapacityQuotas, where their feature gate is open.
     quotas: Vec<quotas::QuotaPlan>,
+    /// Devices that pods claim, where they count.
+    devices: Option<Devices>,
     /// The problem without what-ifs that its reader makes, if the plan is to be compared with that.
     baseline: Option<Arc<Problem>>,
 }
@@ -103,6 +106,7 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     let unchanged = loaded.baseline.take().unwrap_or_else(|| loaded.problem.clone());
     set_policy(&mut loaded.problem, args.packing_policy);
     args.what_if.change(&mut loaded.problem)?;
+    place_devices(args, &mut loaded);
     let solving = Stopwatch::start();
     let options = options(args);
     let pods = loaded.problem.pods.len();
@@ -134,6 +138,14 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     }
     report(args, &loaded, &packing, &times, &beside)?;
     if packing.unscheduled.is_empty() { Ok(()) } else { Err(Failure::Outcome) }
+}
+
+/// Gives pods that claim devices their places, to which all that follows keeps.
+fn place_devices(args: &PlanArgs, loaded: &mut Loaded) {
+    let (Some(devices), options) = (loaded.devices.take(), options(args)) else { return };
+    // Pods of a plan are on no node.
+    let solve = |problem: &Arc<Problem>| survive::solve(problem, &options);
+    loaded.problem = devices.pack(&loaded.problem, |_| false, solve).0;
 }
 
 fn options(args: &PlanArgs) -> pack::Options {

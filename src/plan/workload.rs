@@ -44,6 +44,7 @@ pub fn load(path: &str) -> Result<Loaded, Vec<Mistake>> {
         buffers: Default::default(),
         overlays: Vec::new(),
         quotas: Vec::new(),
+        devices: None,
     })
 }
 

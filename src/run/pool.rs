@@ -10,6 +10,7 @@ use std::thread;
 use dovetail_actors::{Solution, Solver};
 use dovetail_core::Problem;
 use dovetail_core::disruption::commands::{CommandAnswer, Question};
+use dovetail_core::dra::{DeviceAnswer, DeviceQuestion};
 use dovetail_core::pack::{Options, PackingError, solve_within};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -75,6 +76,10 @@ impl Solver for PoolSolver {
     }
 
     fn consolidate(&self, question: Question) -> BoxFuture<'static, Result<CommandAnswer, PackingError>> {
+        self.run(move || question.answer())
+    }
+
+    fn place_devices(&self, question: Arc<DeviceQuestion>) -> BoxFuture<'static, DeviceAnswer> {
         self.run(move || question.answer())
     }
 }

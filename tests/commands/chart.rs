@@ -129,7 +129,6 @@ fn old_and_new_karpenter_chart_values_arrive_or_are_noted() {
         "logEncoding=json",
         "settings.featureGates.drifted=true",
         "settings.awsFeatureGates.nodeClassCEL=true",
-        "settings.ignoreDRARequests=false",
     ];
     let objects = rendered(&values);
     let given = variables(&objects);
@@ -149,7 +148,6 @@ fn old_and_new_karpenter_chart_values_arrive_or_are_noted() {
         "logEncoding is read as settings.logFormat, its name of today",
         "settings.featureGates.drifted: there is no such gate",
         "not implemented: settings.awsFeatureGates.nodeClassCEL",
-        "not implemented: settings.ignoreDRARequests=false",
     ] {
         assert!(note.contains(told), "{told} is not in {note}");
     }

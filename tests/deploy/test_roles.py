@@ -26,6 +26,9 @@ QUOTAS = "quotas on capacity, behind their feature gate: played against the sand
 #: Why the kinds of default constraints are there.
 SPREAD = "the selectors of pods that SCHEDULER_CONFIG spreads by default: watched with that setting alone"
 
+#: Why the rules of devices are there.
+DEVICES = "devices that pods claim, behind the setting IGNORE_DRA_REQUESTS: the recording is without it"
+
 #: A rule's verb without a request in the recording, and why it is there.
 UNRECORDED = {
     ("get", "", "persistentvolumeclaims", "*"): "the volume of a pod that is drained, before its node may go",
@@ -45,6 +48,7 @@ UNRECORDED = {
     ("list", "karpenter.sh", "nodeoverlays", "*"): OVERLAYS,
     ("watch", "karpenter.sh", "nodeoverlays", "*"): OVERLAYS,
     ("patch", "karpenter.sh", "nodeoverlays/status", "*"): OVERLAYS,
+    **{(verb, "resource.k8s.io", kind, "*"): DEVICES for verb in ("list", "watch") for kind in ("deviceclasses", "resourceclaims", "resourceslices")},
     ("get", "", "podtemplates", "*"): BUFFERS,
     ("get", "", "replicationcontrollers", "*"): BUFFERS,
     ("get", "apps", "statefulsets", "*"): BUFFERS,
@@ -58,7 +62,7 @@ UNRECORDED = {
 def rendered():
     """The roles of the control plane's own account."""
     command = [build.build("helm"), "template", "dovetail", roles.ROOT / "deploy/helm/dovetail", "--namespace", "kube-system"]
-    sets = ["--set", "settings.clusterName=demo,moves.rollout=true,settings.featureGates.capacityBuffer=true,settings.featureGates.capacityQuota=true,settings.featureGates.nodeOverlay=true", "--kube-version", "1.33.0", "--skip-tests"]
+    sets = ["--set", "settings.clusterName=demo,moves.rollout=true,settings.featureGates.capacityBuffer=true,settings.featureGates.capacityQuota=true,settings.featureGates.nodeOverlay=true,settings.ignoreDRARequests=false", "--kube-version", "1.33.0", "--skip-tests"]
     said = subprocess.run([*command, *sets], capture_output=True, text=True, check=True).stdout
     objects = [one for one in yaml.safe_load_all(said) if one]
     account = next(one for one in objects if one["kind"] == "ServiceAccount")["metadata"]["name"]

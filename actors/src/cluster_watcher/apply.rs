@@ -6,6 +6,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::autoscaling::CapacityQuota;
 use dovetail_api::overlays::NodeOverlay;
+use dovetail_api::resource::{DeviceClass, ResourceClaim, ResourceSlice};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::cluster_state::{ClusterState, UpdateEffect, WatchedKind};
 use dovetail_core::lifecycle::{self, ClaimStage};
@@ -17,7 +18,8 @@ use kube::ResourceExt;
 use super::ClusterWatcher;
 use crate::kube::served::{KindNews, OptionalKind, watch_where_served};
 use crate::messages::{
-    ClaimChanged, ClaimGone, ClassChanged, NodeChanged, NodeGone, PoolChanged, WatchFailed, WorldChanged,
+    ClaimChanged, ClaimGone, ClassChanged, DevicesChanged, NodeChanged, NodeGone, PoolChanged, WatchFailed,
+    WorldChanged,
 };
 use crate::telemetry::log_event::LogEvent;
 
@@ -179,6 +181,27 @@ impl ClusterWatcher {
         }
         if self.env.settings.capacity_quotas() {
             self.watch_kind::<CapacityQuota>(ctx);
+        }
+        if self.env.settings.devices().is_some() {
+            self.watch_kind::<ResourceClaim>(ctx);
+            self.watch_kind::<DeviceClass>(ctx);
+            self.watch_kind::<ResourceSlice>(ctx);
+        }
+    }
+
+    /// A pod that waits may have its devices now.
+    pub(super) fn claims_changed(&self, news: bool) {
+        if news {
+            self.world_changed();
+        }
+    }
+
+    /// A node may have published all of its devices. The first list is reported as a whole.
+    pub(super) fn slices_changed(&self, news: bool) {
+        self.claims_changed(news);
+        if news && !self.not_known.contains(ResourceSlice::RESOURCE) {
+            let devices = self.state.snapshot().devices;
+            self.to_leader(|leader| self.env.post(&leader.devices, DevicesChanged(devices.clone())));
         }
     }
 

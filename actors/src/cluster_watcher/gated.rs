@@ -4,11 +4,12 @@
 use dovetail_api::autoscaling::{CapacityQuota, CapacityQuotaAlpha, VERSIONS};
 use dovetail_api::overlays::{API_VERSION, KIND, NodeOverlay};
 
+use super::devices::is_of_devices;
 use crate::kube::served::OptionalKind;
 
 /// True if this is the resource of a kind behind a feature gate.
 pub(super) fn is_gated(resource: &str) -> bool {
-    [NodeOverlay::RESOURCE, CapacityQuota::RESOURCE].contains(&resource)
+    [NodeOverlay::RESOURCE, CapacityQuota::RESOURCE].contains(&resource) || is_of_devices(resource)
 }
 
 impl OptionalKind for NodeOverlay {

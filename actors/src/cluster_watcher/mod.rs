@@ -18,13 +18,14 @@ use crate::cluster_watcher::unobserved::Unobserved;
 use crate::context::env::Env;
 use crate::links::ToRecorder;
 use crate::messages::{
-    Attach, ClaimChanged, ClaimRefused, ClaimSoldOut, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget,
-    HoldClaims, HoldRoom, MarkDeleting, NodeChanged, NodeUnused, Observe, PlanClaims, PoolChanged, Roll, TakeObserved,
-    TakeSnapshot, WorldChanged, Wrote, ZonesShifted,
+    Attach, ClaimChanged, ClaimRefused, ClaimSoldOut, ClassChanged, ClosedPools, ClusterChanged, Detach,
+    DevicesChanged, Forget, HoldClaims, HoldRoom, MarkDeleting, NodeChanged, NodeUnused, Observe, PlanClaims,
+    PoolChanged, Roll, TakeObserved, TakeSnapshot, WorldChanged, Wrote, ZonesShifted,
 };
 use crate::reading::report::Reports;
 
 mod apply;
+mod devices;
 mod gated;
 mod lag;
 mod unobserved;
@@ -267,6 +268,9 @@ impl Handler<Attach> for ClusterWatcher {
         }
         for entry in now.claims.values().filter(|entry| !entry.is_planned()) {
             leader.claims.iter().for_each(|to| self.env.post(to, ClaimChanged(entry.claim.clone())));
+        }
+        if self.env.settings.devices().is_some() {
+            self.env.post(&leader.devices, DevicesChanged(now.devices.clone()));
         }
         if !now.deleting.is_empty() {
             self.env.post(&leader.world, WorldChanged::Deleting);

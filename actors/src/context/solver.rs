@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dovetail_core::Problem;
 use dovetail_core::disruption::commands::{CommandAnswer, Question};
+use dovetail_core::dra::{DeviceAnswer, DeviceQuestion};
 use dovetail_core::pack::{Options, Packing, PackingError, solve_within};
 use futures::future::{BoxFuture, FutureExt};
 
@@ -17,6 +18,11 @@ pub trait Solver: Send + Sync {
 
     /// Answers a consolidation question; computed in place by default.
     fn consolidate(&self, question: Question) -> BoxFuture<'static, Result<CommandAnswer, PackingError>> {
+        async move { question.answer() }.boxed()
+    }
+
+    /// Decides the places of pods that claim devices; computed in place by default.
+    fn place_devices(&self, question: Arc<DeviceQuestion>) -> BoxFuture<'static, DeviceAnswer> {
         async move { question.answer() }.boxed()
     }
 }
@@ -42,6 +48,16 @@ pub async fn attempt(
 pub async fn consolidate(solver: Arc<dyn Solver>, question: Question) -> Result<CommandAnswer, PackingError> {
     let computing = AssertUnwindSafe(async move { solver.consolidate(question).await }).catch_unwind();
     computing.await.unwrap_or_else(|panic| Err(PackingError::of_panic(&*panic)))
+}
+
+/// Asks for the places of pods that claim devices, whatever the solver does: if it panics, these pods wait.
+pub async fn place_devices(solver: Arc<dyn Solver>, question: DeviceQuestion) -> DeviceAnswer {
+    let question = Arc::new(question);
+    let asked = question.clone();
+    let placing = AssertUnwindSafe(async move { solver.place_devices(asked).await }).catch_unwind();
+    placing.await.unwrap_or_else(|panic| {
+        question.unanswered(&format!("the search for devices failed: {}", PackingError::of_panic(&*panic)))
+    })
 }
 
 /// Computes in place, when polled.

@@ -9,6 +9,7 @@ use dovetail_api::overlays::NodeOverlay;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::Resources;
 use dovetail_core::cluster_state::{NominationTarget, NotUsed, Snapshot, TaintAwaited, Unreadable, WatchedKind};
+use dovetail_core::dra::DeviceBook;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube_runtime::watcher::Event;
 
@@ -164,6 +165,11 @@ pub struct ClaimGone {
 #[rtype(result = "()")]
 pub struct NodeChanged(pub Arc<Node>);
 
+/// Devices, or claims for them, have changed: all that is known of them now. Fact, to `registrar`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct DevicesChanged(pub DeviceBook);
+
 /// A Node is gone. Fact, to `registrar` and `terminator`.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
@@ -215,6 +221,8 @@ pub struct Attach {
     pub claims_gone: Vec<Recipient<ClaimGone>>,
     pub nodes: Vec<Recipient<NodeChanged>>,
     pub nodes_gone: Vec<Recipient<NodeGone>>,
+    /// Recipient of devices, where they are watched.
+    pub devices: Recipient<DevicesChanged>,
     pub pools: Recipient<PoolChanged>,
     pub classes: Recipient<ClassChanged>,
     /// Recipient of pools and classes that cannot be read.

@@ -20,9 +20,9 @@ pub use catalogue::{
     LaunchedOffering, Refused, ReservationTakenBack, TookReserved, ZonesShifted,
 };
 pub use cluster::{
-    Attach, Came, CannotUse, ClaimChanged, ClaimGone, ClaimSoldOut, ClassChanged, ClusterChanged, Detach, Forget,
-    NodeChanged, NodeGone, NodeUnused, NotRead, PlanClaims, PodSeen, PoolChanged, TakeObserved, TakeSnapshot,
-    TellNotSynced, WatchFailed, WatchRuns, Wrote,
+    Attach, Came, CannotUse, ClaimChanged, ClaimGone, ClaimSoldOut, ClassChanged, ClusterChanged, Detach,
+    DevicesChanged, Forget, NodeChanged, NodeGone, NodeUnused, NotRead, PlanClaims, PodSeen, PoolChanged, TakeObserved,
+    TakeSnapshot, TellNotSynced, WatchFailed, WatchRuns, Wrote,
 };
 pub use events::{Record, RecordedEvent, reference};
 pub use held::{

@@ -7,6 +7,7 @@
 //! At the mailbox's bound: requests merge, so that at most one waits however many come.
 
 mod committed;
+mod devices;
 mod packing;
 mod report;
 mod request;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_core::cluster_state::{NominationTarget, Planning, PlanningInput, Snapshot};
+use dovetail_core::dra::DevicePlan;
 use dovetail_core::pack::{Isolated, Options, Packing};
 use dovetail_core::price_rise::FirstPrices;
 use jiff::Timestamp;
@@ -111,6 +113,8 @@ struct Solved {
     solving: traces::SolveTimes,
     /// The reason that commitments did not count, if they did not.
     mistrust: Option<String>,
+    /// Places of pods that claim devices.
+    devices: DevicePlan,
 }
 
 impl Packer {
@@ -261,7 +265,10 @@ impl Packer {
     }
 
     fn act_on(&mut self, solved: Solved, mut request: Request, asked: Timestamp) {
-        let Solved { snapshot, mut planning, mut packing, failed, held, solving, mistrust } = solved;
+        let Solved { snapshot, mut planning, mut packing, failed, held, solving, mistrust, devices } = solved;
+        if !devices.is_empty() {
+            devices.restore(Arc::make_mut(&mut planning.problem));
+        }
         let waiting = |uid: &String| snapshot.pods.get(uid).is_some_and(|entry| entry.provisionable || entry.unmarked);
         self.handled.retain(|uid| self.since.contains(uid) || waiting(uid));
         self.deleting = !snapshot.deleting.is_empty();
@@ -296,7 +303,8 @@ impl Packer {
         let mut orders = Vec::new();
         let (mut planned, mut expected) = (Vec::new(), Vec::new());
         for claim in &packing.claims {
-            let Some(order) = plans.order(claim, &traceparent, &mut self.rng) else { continue };
+            let Some(mut order) = plans.order(claim, &traceparent, &mut self.rng) else { continue };
+            devices::request_drivers(&mut order.claim, &devices, &claim.pods);
             let pods = plans.uids(&claim.pods);
             expected.push((pods, NominationTarget::Claim(order.claim.name_any())));
             planned.push((order.claim.clone(), plans.most_capacity(claim)));
@@ -345,7 +353,8 @@ async fn compute(
             let (planning, packing, now) = (Planning::default(), Packing::default(), input.now.wall);
             let failed = Isolated::default();
             let solving = traces::SolveTimes { asked: now, answered: now };
-            return Some(Solved { snapshot, planning, packing, failed, held, solving, mistrust: None });
+            let devices = DevicePlan::default();
+            return Some(Solved { snapshot, planning, packing, failed, held, solving, mistrust: None, devices });
         }
         let query = InstanceTypesFor { last_resort: are_left_over(&to_pack, &left_over), classes };
         let Some(types) = links.catalogue.send(query).await.ok()? else {
@@ -367,20 +376,20 @@ async fn compute(
             tokio::time::sleep(SETTLING_TIME).await;
             continue;
         }
-        let mut problem = std::mem::take(&mut planning.problem);
         let account = Account::open(&snapshot, &input);
         let asked = env.wall();
-        let mut failed = if problem.pods.is_empty() {
-            Isolated::default()
+        let (mut failed, devices) = if planning.problem.pods.is_empty() {
+            (Isolated::default(), DevicePlan::default())
         } else {
             let (price_per_node, max_option_price) = (env.settings.price_per_node, env.settings.max_option_price);
             let options = Options { price_per_node, max_option_price, ..Options::default() };
-            committed::pack(solver, &mut problem, options, &held, account.as_ref()).await
+            let gates = env.settings.devices();
+            let question = gates.and_then(|gates| snapshot.device_question(&planning, gates, input.now.wall));
+            devices::pack(solver, &mut planning, question, (options, &held), account.as_ref()).await
         };
-        planning.problem = problem;
         let packing = std::mem::take(&mut failed.packing);
         let solving = traces::SolveTimes { asked, answered: env.wall() };
         let mistrust = account.and_then(|account| account.mistrust);
-        return Some(Solved { snapshot, planning, packing, failed, held, solving, mistrust });
+        return Some(Solved { snapshot, planning, packing, failed, held, solving, mistrust, devices });
     }
 }

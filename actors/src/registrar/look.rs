@@ -45,7 +45,9 @@ impl Registrar {
             }
             return;
         }
-        match lifecycle::next(&claim, &refs, nodeless, self.env.wall()) {
+        let step = lifecycle::next(&claim, &refs, nodeless, self.env.wall());
+        let unpublished = |drivers: &str, node: &str| self.awaited.devices.as_ref()?.unpublished_driver(drivers, node);
+        match lifecycle::initialization::after_devices(&claim, step, unpublished, self.env.wall()) {
             LifecycleStep::Write(writes) => self.write_when_due(name, *writes, ctx),
             LifecycleStep::GiveUp(Timeout::NodeGone) => self.look_for_node(&claim, ctx),
             LifecycleStep::GiveUp(timeout) => self.give_up_unless_unread(&claim, timeout, ctx),
@@ -73,16 +75,16 @@ impl Registrar {
         let name = claim.name_any();
         let goes = claim.metadata.deletion_timestamp.is_some();
         if !none || goes || lifecycle::stage(claim) < Some(ClaimStage::Registered) {
-            self.nodeless.ends(&name);
+            self.awaited.nodeless.ends(&name);
             return Duration::ZERO;
         }
-        self.nodeless.lasts(&name, self.env.now())
+        self.awaited.nodeless.lasts(&name, self.env.now())
     }
 
     /// Gives a claim up whose Node is gone, once the API server says so itself.
     pub(super) fn look_for_node(&mut self, claim: &Arc<NodeClaim>, ctx: &mut Context<Self>) {
         let name = claim.name_any();
-        match self.nodeless.judge(&name, self.known.count().0, self.env.now()) {
+        match self.awaited.nodeless.judge(&name, self.known.count().0, self.env.now()) {
             NodelessVerdict::GiveUp => {}
             NodelessVerdict::Wait => return,
             NodelessVerdict::TooMany { claims, bound } => {
@@ -113,7 +115,7 @@ impl Registrar {
             if gone && !changed {
                 return registrar.give_up(&claim, Timeout::NodeGone, ctx);
             }
-            registrar.nodeless.kept(&name);
+            registrar.awaited.nodeless.kept(&name);
             if changed {
                 registrar.take_next_step(&name, ctx);
             }

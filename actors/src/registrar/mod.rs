@@ -13,9 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
+use dovetail_api::names::annotations;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::CloudInstances;
 use dovetail_core::cluster_state::{NominationTarget, is_older};
+use dovetail_core::dra::DeviceBook;
 use dovetail_core::lifecycle::nodeless::Nodeless;
 use dovetail_core::lifecycle::pace::WritePace;
 use dovetail_core::lifecycle::{self, ClaimStage};
@@ -29,7 +31,9 @@ use crate::context::brakes::Brake;
 use crate::context::env::Env;
 use crate::kube::calls::Calls;
 use crate::links::{ToClusterWatcher, ToLauncher, ToPacker, ToRecorder};
-use crate::messages::{ClaimChanged, ClaimGone, Counts, InstanceKnown, NodeChanged, NodeGone, Observe, RegistrarState};
+use crate::messages::{
+    ClaimChanged, ClaimGone, Counts, DevicesChanged, InstanceKnown, NodeChanged, NodeGone, Observe, RegistrarState,
+};
 use binder::Binder;
 use tags::AfterRegistration;
 
@@ -60,14 +64,21 @@ pub struct Registrar {
     known: Book<Registration>,
     /// Ownership of the claims' instances.
     instances: Instances,
-    /// Claims that have registered and have no Node.
-    nodeless: Nodeless,
+    awaited: Awaited,
     /// Alarms for the next check of claims after a failed write, by name.
     alarms: Alarms,
     binder: Binder,
     /// Work at the cloud that follows registration.
     after: AfterRegistration,
     passed: Counts,
+}
+
+/// Things outside of claims that these wait for.
+struct Awaited {
+    /// Claims that have registered and have no Node.
+    nodeless: Nodeless,
+    /// Devices that are published; `None` where none are asked for.
+    devices: Option<DeviceBook>,
 }
 
 /// A claim on its way to be initialized; a Node has nothing beside it.
@@ -86,13 +97,15 @@ impl Registrar {
     /// A registrar that knows no claim.
     pub fn new(env: &Env, links: RegistrarLinks) -> Self {
         let env = env.for_actor("registrar");
+        let devices = env.settings.devices().map(|_| DeviceBook::default());
+        let awaited = Awaited { nodeless: Nodeless::default(), devices };
         Self {
             after: AfterRegistration::new(env.rng("tags")),
             env,
             links,
             known: Book::default(),
             instances: Instances::default(),
-            nodeless: Nodeless::default(),
+            awaited,
             alarms: Alarms::default(),
             binder: Binder::default(),
             passed: Counts::new(),
@@ -146,7 +159,7 @@ impl Handler<ClaimGone> for Registrar {
             self.known.gone(&Key::Claim(gone.name.clone()));
             self.instances.forget(&claim);
         }
-        self.nodeless.ends(&gone.name);
+        self.awaited.nodeless.ends(&gone.name);
         self.finish_plan(&NominationTarget::Claim(gone.name));
     }
 }
@@ -169,6 +182,20 @@ impl Handler<NodeGone> for Registrar {
         if self.known.gone(&Key::Node(gone.name.clone())).is_some() {
             self.finish_plan(&NominationTarget::Node(gone.name));
         }
+    }
+}
+
+impl Handler<DevicesChanged> for Registrar {
+    type Result = ();
+
+    fn handle(&mut self, DevicesChanged(devices): DevicesChanged, ctx: &mut Self::Context) {
+        self.awaited.devices = Some(devices);
+        let waits = |claim: &&Arc<NodeClaim>| {
+            claim.annotations().contains_key(annotations::REQUESTED_DRA_DRIVERS)
+                && lifecycle::stage(claim) != Some(ClaimStage::Initialized)
+        };
+        let names: Vec<_> = self.known.claims().filter(waits).map(|claim| claim.name_any()).collect();
+        names.iter().for_each(|name| self.take_next_step(name, ctx));
     }
 }
 

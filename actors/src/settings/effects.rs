@@ -23,8 +23,10 @@ const GATES_THERE: [&str; 13] = [
     known_gates::TERMINATE_FIRST_DRIFT,
     known_gates::TERMINATE_FIRST_REPAIR,
 ];
+/// Gates of `AWS_FEATURE_GATES` that are known and have an effect.
+const AWS_GATES_THERE: [&str; 1] = [known_gates::DRA_NVIDIA_GPU];
 /// Gates of `AWS_FEATURE_GATES` that are known and do nothing yet.
-const AWS_GATES_TO_COME: [&str; 1] = ["NodeClassCEL"];
+const AWS_GATES_TO_COME: [&str; 2] = ["DRAEFA", "NodeClassCEL"];
 
 /// Every gate of `FEATURE_GATES` that is known, in the order of their names.
 #[must_use]
@@ -41,7 +43,7 @@ pub fn without_effect(given: &BTreeMap<String, String>) -> Vec<String> {
     for (name, value) in given {
         match name.as_str() {
             "FEATURE_GATES" => all.extend(gates_of(name, value, &[], &GATES_THERE)),
-            "AWS_FEATURE_GATES" => all.extend(gates_of(name, value, &AWS_GATES_TO_COME, &[])),
+            "AWS_FEATURE_GATES" => all.extend(gates_of(name, value, &AWS_GATES_TO_COME, &AWS_GATES_THERE)),
             _ => all.extend(of_table(name, value)),
         }
     }
@@ -78,14 +80,15 @@ mod tests {
         for (name, value) in [
             ("FEATURE_GATES", "SpotToSpotConsolidatoin=true"),
             ("AWS_FEATURE_GATES", "NodeClassCEL=true"),
-            ("IGNORE_DRA_REQUESTS", "false"),
+            ("AWS_FEATURE_GATES", "DRAEFA=true"),
             ("MEMORY_LIMIT", "1073741824"),
         ] {
             assert_eq!(named(name, value).len(), 1, "{name}={value}");
         }
         for (name, value) in [
             ("FEATURE_GATES", "Drift=false,ReservedCapacity=false,NodeRepair=true,NodeOverlay=true"),
-            ("IGNORE_DRA_REQUESTS", "true"),
+            ("IGNORE_DRA_REQUESTS", "false"),
+            ("AWS_FEATURE_GATES", "DRANVIDIAGPU=true,DRAEFA=false"),
             ("LOG_ERROR_OUTPUT_PATHS", "stderr"),
             ("BATCH_MAX_DURATION", "20s"),
         ] {
@@ -95,7 +98,7 @@ mod tests {
 
     #[test]
     fn setting_without_effect_is_told_when_not_at_its_default() {
-        for known in TABLE.iter().filter(|known| known.topic == Topic::NoEffect && known.name != "AWS_FEATURE_GATES") {
+        for known in TABLE.iter().filter(|known| known.topic == Topic::NoEffect) {
             let other = match known.default {
                 "true" => "false",
                 "false" => "true",

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use dovetail_core::dra::DeviceGates;
+
 use super::Settings;
 
 /// The gate of drift, on unless switched off.
@@ -27,6 +29,8 @@ pub(super) const REBOOT_FOR_REPAIR: &str = "RebootForRepair";
 pub(super) const SPOT_TO_SPOT: &str = "SpotToSpotConsolidation";
 /// The gate by which pods get deletion costs.
 pub(super) const POD_DELETION_COST_MANAGEMENT: &str = "PodDeletionCostManagement";
+/// The gate of the AWS provider by which nodes are launched for claims on NVIDIA's GPUs.
+pub(super) const DRA_NVIDIA_GPU: &str = "DRANVIDIAGPU";
 /// The gate by which nodes are replaced by several. Karpenter has none of this name.
 pub(super) const MANY_TO_MANY: &str = "ManyToManyConsolidation";
 
@@ -88,6 +92,11 @@ impl Settings {
     /// True if the gate `SpotToSpotConsolidation` is open.
     pub fn spot_to_spot(&self) -> bool {
         self.gates.contains(SPOT_TO_SPOT)
+    }
+
+    /// Kinds of devices that nodes are launched for; `None` if pods with claims get no node.
+    pub fn devices(&self) -> Option<DeviceGates> {
+        (!self.ignore_devices).then(|| DeviceGates { nvidia: self.aws_gates.contains(DRA_NVIDIA_GPU) })
     }
 
     /// True if the gate `ManyToManyConsolidation` is open.

@@ -167,6 +167,10 @@ pub struct Settings {
     pub shadow: bool,
     /// `CPU_REQUESTS`, in thousandths of a core.
     pub cpu_requests: i64,
+    /// `IGNORE_DRA_REQUESTS`: whether pods with claims for devices get no node.
+    pub ignore_devices: bool,
+    /// `AWS_FEATURE_GATES`: those that are on.
+    pub aws_gates: BTreeSet<String>,
     /// `FEATURE_GATES`: those that are on.
     pub gates: BTreeSet<String>,
 }
@@ -248,6 +252,8 @@ impl Default for Settings {
             webhook: WebhookSettings::default(),
             shadow: false,
             cpu_requests: 1000,
+            ignore_devices: true,
+            aws_gates: BTreeSet::new(),
             gates: BTreeSet::from([gates::DRIFT.into(), gates::RESERVED_CAPACITY.into()]),
         }
     }

@@ -11,11 +11,11 @@ use actix::prelude::*;
 use dovetail_actors::leadership::messages::{Deposed, Elected};
 use dovetail_actors::messages::{
     Batch, CameToNothing, CannotUse, ClaimChanged, ClaimGone, ClaimRefused, ClaimSoldOut, ClassChanged, ClosedPools,
-    ClusterChanged, CommitmentsKnown, CountedCommitments, FreedReserved, FullSubnets, HoldClaims, HoldRoom,
-    InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, LaunchClaims, LaunchedOffering, LookUp, MarkDeleting,
-    NodeChanged, NodeGone, NodeUnused, NotRead, NotRegistered, PackNow, PlanClaims, Planned, PodBound, PodGone,
-    PodPending, PodSeen, PoolChanged, Record, Refused, Remove, ReservationTakenBack, Roll, TakeObserved, TakeSnapshot,
-    TellNotSynced, TookReserved, WatchFailed, WatchRuns, WorldChanged, Wrote,
+    ClusterChanged, CommitmentsKnown, CountedCommitments, DevicesChanged, FreedReserved, FullSubnets, HoldClaims,
+    HoldRoom, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, LaunchClaims, LaunchedOffering, LookUp,
+    MarkDeleting, NodeChanged, NodeGone, NodeUnused, NotRead, NotRegistered, PackNow, PlanClaims, Planned, PodBound,
+    PodGone, PodPending, PodSeen, PoolChanged, Record, Refused, Remove, ReservationTakenBack, Roll, TakeObserved,
+    TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns, WorldChanged, Wrote,
 };
 use dovetail_core::InstanceType;
 use dovetail_core::cluster_state::{ClusterState, Snapshot};
@@ -169,6 +169,7 @@ hears!(
     ClassChanged,
     ClosedPools,
     ClusterChanged,
+    DevicesChanged,
     HoldClaims,
     HoldRoom,
     InstanceKnown,

@@ -20,6 +20,10 @@ pub const DELETION_COST_WRITTEN: &str = "dovetail.dev/pod-deletion-cost";
 /// Pod: a 32-bit number, the cost of its eviction to disruption; more keeps its node longer.
 pub const DISRUPTION_COST: &str = "karpenter.sh/disruption-cost";
 
+/// NodeClaim: drivers whose devices its pods are to have, by name, with commas: its node is not initialized before each of them
+/// has published them.
+pub const REQUESTED_DRA_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
+
 /// Hash of the EC2NodeClass, on the class and on claims.
 pub const NODE_CLASS_HASH: &str = "karpenter.k8s.aws/ec2nodeclass-hash";
 /// Version of that hash.

@@ -9,6 +9,7 @@
 mod apply;
 mod default_spread;
 mod deleting;
+mod devices;
 mod interrupted;
 mod joined;
 mod launches;
@@ -72,6 +73,7 @@ pub use launches::unused::{NotUsed, NotUsedReason, read_launched_for};
 pub use objects::workload::{moved_as, workload_of};
 pub use unwell::{PolicySet, RepairAction, RepairPolicy, UnhealthyCondition};
 
+use crate::dra::DeviceBook;
 use crate::expendable::ExpendableCutoff;
 use crate::launch_limits::UnusedLaunches;
 use crate::overlays::OverlayBook;
@@ -217,6 +219,8 @@ pub struct Snapshot {
     pub overlays: OverlayBook,
     /// CapacityQuotas; none where their feature gate is closed.
     pub quotas: QuotaBook,
+    /// Claims for devices, and the devices; none where they are not asked for.
+    pub devices: DeviceBook,
     /// True if Deployments that ask for it may be restarted.
     pub rollouts: bool,
     /// The setting `EXPENDABLE_PODS_PRIORITY_CUTOFF`.

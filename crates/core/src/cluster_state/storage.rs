@@ -15,7 +15,7 @@ use super::{ClusterState, JoinedNode, PodEntry, Snapshot, Table, WatchedKind};
 use crate::admission::{LimitRange, Policies, RuntimeClass};
 use crate::instance_type::InstanceType;
 use crate::labels;
-use crate::pod::Pod;
+use crate::pod::{NO_DEVICES, Pod};
 use crate::problem::{ExistingNode, Namespace};
 use crate::resources::Resources;
 use crate::volumes::{ClassFacts, VolumeClaimFacts, VolumeFacts, VolumeLookup, attachable, is_attachable};
@@ -185,7 +185,12 @@ impl Snapshot {
             if !entry.node_name.is_empty() {
                 pod.forget_host();
             }
-            pod.blocked = pod.blocked.or_else(|| users.as_mut().and_then(|users| self.held_by_another(entry, users)));
+            let mut held = || users.as_mut().and_then(|users| self.held_by_another(entry, users));
+            pod.blocked = match pod.blocked {
+                // Its devices are decided on later.
+                Some(why) if why == NO_DEVICES && !self.devices.is_empty() => held().or(Some(why)),
+                own => own.or_else(held),
+            };
             pods.push((pod, own));
         }
         pods.extend(self.to_come(entries));

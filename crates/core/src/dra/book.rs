@@ -63,6 +63,12 @@ pub struct DeviceBook {
 }
 
 impl DeviceBook {
+    /// True if nothing of devices is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.claims.all().is_empty() && self.classes.all().is_empty() && self.slices.all().is_empty()
+    }
+
     /// Keeps a claim as it is now. Answers true if its meaning has changed.
     pub fn apply_claim(&mut self, object: &ResourceClaim) -> bool {
         let claim = Claim::from_object(object);

@@ -7,17 +7,17 @@
 //! instance types ─── templates ──────┘                     └──► packing, which knows no devices
 //! ```
 //!
-//! Nothing calls it yet (docs/decisions/090).
-//!
 //! kube-scheduler allocates; nothing here writes to a claim. Packing knows no devices: the stage before it decides which pods
 //! share a node's devices, and gives each such pod rules that packing knows.
 
+mod allocate;
 mod bins;
 mod book;
 mod claim;
 mod device;
 mod places;
 mod placing;
+mod question;
 mod search;
 mod selector;
 mod slice;
@@ -26,11 +26,13 @@ mod templates;
 mod walk;
 mod weight;
 
+pub use allocate::{allocate, lacking_devices};
 pub use book::{DeviceBook, Known};
 pub use claim::{Claim, ClassSelectors};
 pub use device::{AttributeValue, Device, DeviceId, DeviceTraits, full_name};
 pub use places::{DeviceGates, DeviceNode};
-pub use search::{Devices, Place, Search, Wanted};
+pub use question::{DeviceAnswer, DeviceQuestion};
+pub use search::{Devices, MOST_STEPS, Place, Search, Wanted};
 pub use selector::{Answer, Selectors};
 pub use slice::{Pool, Reach, Slice, gather_pools};
 pub use stage::{DevicePlan, Misfits, plan_devices};

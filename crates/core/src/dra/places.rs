@@ -80,7 +80,8 @@ impl<'a> Places<'a> {
             return self.of_type(kind, selectors);
         }
         let name = node.name.as_deref()?;
-        let pools = self.published(name, labels);
+        let slices = self.of_node.get(name).into_iter().flatten().chain(&self.shared).copied();
+        let pools = published_pools(slices, name, labels);
         (!pools.is_empty()).then(|| Place::new(Arc::new(Devices::new(pools, selectors)), &self.taken))
     }
 
@@ -92,20 +93,6 @@ impl<'a> Places<'a> {
         }
         let devices = self.new.get(&kind).filter(|devices| !devices.is_empty())?;
         Some(Place::new(devices.clone(), &self.taken))
-    }
-
-    /// Pools that a node which is ready can use.
-    fn published(&self, name: &str, labels: &BTreeMap<String, String>) -> Vec<Pool> {
-        let mut own = Requirements::from_labels(labels);
-        own.add(NODE_NAME_FIELD, Requirement::one_of([name]));
-        let meets = |term: &Requirements| own.compatible(term, &BTreeSet::new()).is_ok();
-        let slices = self.of_node.get(name).into_iter().flatten().chain(&self.shared).copied();
-        gather_pools(slices, |slice| match &slice.reach {
-            Reach::Nowhere => false,
-            Reach::Everywhere => true,
-            Reach::Node(of) => of == name,
-            Reach::Terms(terms) => terms.iter().any(meets),
-        })
     }
 
     /// Pools that a new node of a type can use: as a node of the type has published them, or as the catalogue knows them, and
@@ -145,4 +132,21 @@ impl<'a> Places<'a> {
             all
         })
     }
+}
+
+/// Pools that a node which is ready can use, of these slices.
+pub(super) fn published_pools<'a>(
+    slices: impl IntoIterator<Item = &'a Arc<Slice>>,
+    name: &str,
+    labels: &BTreeMap<String, String>,
+) -> Vec<Pool> {
+    let mut own = Requirements::from_labels(labels);
+    own.add(NODE_NAME_FIELD, Requirement::one_of([name]));
+    let meets = |term: &Requirements| own.compatible(term, &BTreeSet::new()).is_ok();
+    gather_pools(slices, |slice| match &slice.reach {
+        Reach::Nowhere => false,
+        Reach::Everywhere => true,
+        Reach::Node(of) => of == name,
+        Reach::Terms(terms) => terms.iter().any(meets),
+    })
 }

@@ -37,6 +37,12 @@ impl<'a> Stage<'a, '_> {
                         Err(why) => drop(nearest.get_or_insert(why)),
                     }
                 }
+                if guided.existing_only {
+                    // Its like tries a new node: until then no other node will do, and packing says so.
+                    let all = self.problem.existing_nodes.iter().map(|node| node.name.clone());
+                    guided.refused_nodes.extend(all);
+                    return Ok(());
+                }
                 self.place_new(at, guided, &asked, kind).map_err(|why| match nearest {
                     Some(on_node) if why == NO_TYPE => format!("{why}; on existing nodes: {on_node}"),
                     _ => why,

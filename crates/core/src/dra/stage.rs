@@ -71,6 +71,16 @@ impl DevicePlan {
         (all != *known).then_some(all)
     }
 
+    /// A plan in which no pod with claims has a place, for this reason; packing is told by the problem.
+    pub(super) fn without_places(problem: &mut Problem, why: &str) -> Self {
+        let mut plan = Self::default();
+        for (at, pod) in problem.pods.iter_mut().enumerate().filter(|(_, pod)| pod.has_claims()) {
+            plan.originals.insert(at, pod.clone());
+            pod.blocked = Some(why.to_owned());
+        }
+        plan
+    }
+
     /// Takes the rules off that are for packing alone. Reasons that a pod can have no devices stay.
     pub fn restore(&self, problem: &mut Problem) {
         for (at, pod) in &self.originals {
@@ -97,14 +107,14 @@ pub fn plan_devices(
     gates: DeviceGates,
     misfits: &Misfits,
 ) -> DevicePlan {
-    if problem.pods.iter().all(|pod| pod.devices.is_empty()) {
+    if !problem.pods.iter().any(Pod::has_claims) {
         return DevicePlan::default();
     }
     let known = problem.clone();
     let mut selectors = Selectors::default();
     let mut stage = Stage::new(&known, (book, nodes), leaving, gates, &mut selectors);
     stage.misfits = misfits.clone();
-    let mut order: Vec<usize> = (0..known.pods.len()).filter(|at| !known.pods[*at].devices.is_empty()).collect();
+    let mut order: Vec<usize> = (0..known.pods.len()).filter(|at| known.pods[*at].has_claims()).collect();
     order.sort_by_key(|at| std::cmp::Reverse(known.pods[*at].priority));
     for at in order {
         stage.originals.insert(at, known.pods[at].clone());

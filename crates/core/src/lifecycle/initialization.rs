@@ -1,5 +1,6 @@
 //! Third stage: the Node is ready for pods.
 
+use dovetail_api::names::annotations::REQUESTED_DRA_DRIVERS;
 use dovetail_api::names::conditions::{INITIALIZED, TRUE, UNKNOWN};
 use dovetail_api::names::{labels, taints};
 use dovetail_api::v1::{NewCondition, NodeClaim, set_condition};
@@ -37,6 +38,44 @@ fn passed(claim: &NodeClaim, mut node: Node, passes: &'static [ClaimStage], now:
     node.metadata.labels.get_or_insert_default().insert(labels::INITIALIZED.into(), "true".into());
     let claim = with_condition(claim, TRUE, "", "", now).0;
     Writes { passes, node: Some(node), claim, guard_missing: false }
+}
+
+/// The step of a claim that waits for the devices of its pods: it is not initialized before each driver that it names has published
+/// a complete pool of its Node. `unpublished` answers the first of these drivers, with commas, that has not for the Node of this name.
+#[must_use]
+pub fn after_devices(
+    claim: &NodeClaim,
+    step: LifecycleStep,
+    unpublished: impl Fn(&str, &str) -> Option<String>,
+    now: Timestamp,
+) -> LifecycleStep {
+    let asked = claim.metadata.annotations.as_ref().and_then(|own| own.get(REQUESTED_DRA_DRIVERS));
+    match (step, asked) {
+        (LifecycleStep::Write(writes), Some(drivers)) if writes.passes.contains(&ClaimStage::Initialized) => {
+            let node = writes.node.as_ref().and_then(|node| node.metadata.name.as_deref()).unwrap_or_default();
+            match unpublished(drivers, node) {
+                Some(driver) => without_devices(claim, *writes, &driver, now),
+                None => LifecycleStep::Write(writes),
+            }
+        }
+        (step, _) => step,
+    }
+}
+
+/// The writes of a claim whose Node is ready but for devices: a driver has not published them. The Node registers, if it does
+/// now, and is not initialized.
+fn without_devices(claim: &NodeClaim, writes: Writes, driver: &str, now: Timestamp) -> LifecycleStep {
+    const REASON: &str = "DRADriverPoolsNotPublished";
+    let message = format!("DRA driver {driver} has not published a complete resource pool");
+    if !writes.passes.contains(&ClaimStage::Registered) {
+        return waiting(claim, ClaimWait::Resource(driver.to_owned()), REASON, &message, now);
+    }
+    let mut node = writes.node;
+    if let Some(own) = node.as_mut().and_then(|node| node.metadata.labels.as_mut()) {
+        own.remove(labels::INITIALIZED);
+    }
+    let claim = with_condition(&writes.claim, UNKNOWN, REASON, &message, now).0;
+    LifecycleStep::Write(Box::new(Writes { passes: &[ClaimStage::Registered], node, claim, guard_missing: false }))
 }
 
 /// The first thing that a Node still lacks: readiness, a taint's removal, a resource; with the condition's reason and message.
@@ -139,5 +178,40 @@ mod tests {
             .unwrap()
             .insert("nvidia.com/gpu".into(), Quantity("1".into()));
         assert_eq!(reason(&claim, &node), "");
+    }
+
+    /// The condition's reason, stages and label that the step of a claim with these devices writes.
+    fn written(step: LifecycleStep) -> (String, &'static [ClaimStage], bool) {
+        let LifecycleStep::Write(writes) = step else { panic!("{step:?}") };
+        let conditions = &writes.claim.status.as_ref().unwrap().conditions;
+        let reason = dovetail_api::v1::condition(conditions, INITIALIZED).unwrap().reason.clone();
+        let labelled =
+            |node: &Node| node.metadata.labels.as_ref().is_some_and(|own| own.contains_key(labels::INITIALIZED));
+        (reason, writes.passes, writes.node.as_ref().is_some_and(labelled))
+    }
+
+    #[test]
+    fn claim_waits_for_the_pools_of_its_drivers() {
+        let mut claim = launched_claim("a");
+        claim.metadata.annotations = Some([(REQUESTED_DRA_DRIVERS.to_owned(), "a.io,b.io".to_owned())].into());
+        let node = ready(synced(&node("n"), &claim));
+        let step = || initialize(&claim, &[&node], second(9));
+        let asked = |drivers: &str, node: &str| (drivers == "a.io,b.io" && node == "n").then(|| "b.io".to_owned());
+        let (reason, passes, _) = written(after_devices(&claim, step(), asked, second(9)));
+        assert!(reason == "DRADriverPoolsNotPublished" && passes.is_empty(), "{reason} {passes:?}");
+        let (_, passes, labelled) = written(after_devices(&claim, step(), |_, _| None, second(9)));
+        assert_eq!((passes, labelled), ([ClaimStage::Initialized].as_slice(), true));
+    }
+
+    #[test]
+    fn node_that_registers_without_its_devices_is_not_initialized() {
+        let mut claim = launched_claim("a");
+        claim.metadata.annotations = Some([(REQUESTED_DRA_DRIVERS.to_owned(), "gpu.nvidia.com".to_owned())].into());
+        let node = ready(synced(&node("n"), &claim));
+        let step = LifecycleStep::Write(Box::new(first(claim.clone(), node, second(9))));
+        let none = |_: &str, _: &str| Some("gpu.nvidia.com".to_owned());
+        let (reason, passes, labelled) = written(after_devices(&claim, step, none, second(9)));
+        assert_eq!((reason.as_str(), passes), ("DRADriverPoolsNotPublished", [ClaimStage::Registered].as_slice()));
+        assert!(!labelled);
     }
 }

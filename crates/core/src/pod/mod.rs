@@ -106,6 +106,11 @@ pub struct Pod {
 }
 
 impl Pod {
+    /// True if it has claims for devices, whether or not they ask for any.
+    pub(crate) fn has_claims(&self) -> bool {
+        !self.devices.is_empty() || self.blocked.as_deref() == Some(NO_DEVICES)
+    }
+
     /// Removes the host from the places of its volumes. A pod that has to leave its node gets another place without it, as in
     /// Karpenter: data on the host is lost to it in any case.
     pub(crate) fn forget_host(&mut self) {

@@ -4,6 +4,7 @@
 mod bounds;
 mod oracle;
 mod places;
+mod question;
 mod selectors;
 mod templates;
 

@@ -252,3 +252,16 @@ fn claims_of_pods_that_leave_are_as_good_as_free() {
         assert_eq!(solve(&guided, &Options::default()).on_existing.len(), expected);
     }
 }
+
+#[test]
+fn pod_whose_like_tries_a_new_node_gets_none_meanwhile() {
+    let claims = [claim("a", &wish(1, "T4")), claim("b", &wish(1, "T4"))];
+    let mut pods = [pod("a", &["a"]), pod("b", &["b"])];
+    pods[1]["existingOnly"] = json!(true);
+    let problem = problem(&pods, &[node("other", "m5.large", &[])]);
+    let (packing, ..) = plan(&problem, &book(&[], &[gpu()], &claims), true, OPEN);
+    assert_eq!(nodes_of(&packing, &problem), [("g4dn.xlarge".to_owned(), 1)]);
+    assert_eq!(packing.unscheduled[0].0, 1);
+    let why = packing.unscheduled[0].1.to_string();
+    assert!(why.contains("until another pod like it runs on a new one"), "{why}");
+}

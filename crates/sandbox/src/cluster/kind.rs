@@ -45,6 +45,10 @@ kinds! {
     StorageClass = STORAGE_CLASSES, "storage.k8s.io/v1";
     CSINode = CSI_NODES, "storage.k8s.io/v1";
     VolumeAttachment = VOLUME_ATTACHMENTS, "storage.k8s.io/v1";
+    ResourceClaim = RESOURCE_CLAIMS, "resource.k8s.io/v1";
+    ResourceClaimTemplate = RESOURCE_CLAIM_TEMPLATES, "resource.k8s.io/v1";
+    DeviceClass = DEVICE_CLASSES, "resource.k8s.io/v1";
+    ResourceSlice = RESOURCE_SLICES, "resource.k8s.io/v1";
 }
 
 impl Kind {

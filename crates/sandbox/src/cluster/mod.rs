@@ -190,6 +190,7 @@ impl SandboxCluster {
             Work::Join(instance) => self.kubelets.join(ctx, &instance),
             Work::Booted(instance) => self.kubelets.booted(ctx, &instance),
             Work::NodeReady(node) => self.kubelets.ready(ctx, &node),
+            Work::PublishDevices(node) => self.kubelets.publish_devices(ctx, &node),
             Work::StartPod(key, uid) => self.kubelets.start_pod(ctx, &key, &uid),
             Work::ResizePod(key, uid) => self.kubelets.resize_pod(ctx, &key, &uid),
             Work::FinishPod(key, uid) => self.kubelets.finish_pod(ctx, &key, &uid),

@@ -26,6 +26,8 @@ pub(crate) enum Work {
     Booted(String),
     /// A Node's kubelet says that it is ready.
     NodeReady(String),
+    /// A Node's drivers publish its devices.
+    PublishDevices(String),
     /// An agent takes the taint off a Node with which it has joined.
     TakeTaintOff(String),
     /// A pod's containers run.

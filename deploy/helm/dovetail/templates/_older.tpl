@@ -250,14 +250,14 @@ tags: {nothing: ["", "map[]"], instead: "give spec.tags in each EC2NodeClass"}
 {{- end }}
 {{- end }}
 {{- range $name, $on := .Values.settings.awsFeatureGates }}
-{{- if eq ($on | toString) "true" }}
+{{- if and (eq ($on | toString) "true") (ne ($name | lower) "dranvidiagpu") }}
 {{- $notes = append $notes (printf "not implemented: settings.awsFeatureGates.%s." $name) }}
 {{- end }}
 {{- end }}
 {{- if regexMatch "(^|,)Drift=false" (include "dovetail.gates" .Values.settings.featureGates) }}
 {{- $notes = append $notes "Drift is off: nodes stay when their NodePool or EC2NodeClass changes." }}
 {{- end }}
-{{- range $name, $default := dict "disableControllerWarmup" "true" "enableZonalShift" "false" "enableProfiling" "false" "ignoreDRARequests" "true" }}
+{{- range $name, $default := dict "disableControllerWarmup" "true" "enableZonalShift" "false" "enableProfiling" "false" }}
 {{- $value := get $.Values.settings $name | toString }}
 {{- if not (has $value (list "" "<nil>" $default)) }}
 {{- $notes = append $notes (printf "not implemented: settings.%s=%s." $name $value) }}

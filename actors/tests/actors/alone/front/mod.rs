@@ -2,6 +2,7 @@
 
 mod batcher;
 mod buffers;
+mod devices;
 mod launcher;
 mod launcher_ceilings;
 mod launcher_merging;

@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 
 use crate::alone::{Alone, TERM, alone, seconds, trace};
 
-fn start_with(bench: &Alone, solver: Arc<dyn Solver>) -> Addr<Packer> {
+pub fn start_with(bench: &Alone, solver: Arc<dyn Solver>) -> Addr<Packer> {
     let ear = &bench.ear;
     let links = PackerLinks {
         cluster: ear.clone().into(),

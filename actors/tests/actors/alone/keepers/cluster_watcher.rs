@@ -41,6 +41,7 @@ pub fn attach(bench: &Alone, cluster: &Addr<ClusterWatcher>) {
         claims_gone: vec![ear.clone().recipient()],
         nodes: vec![ear.clone().recipient()],
         nodes_gone: vec![ear.clone().recipient()],
+        devices: ear.clone().recipient(),
         pools: ear.clone().recipient(),
         classes: ear.clone().recipient(),
         unusable: ear.clone().recipient(),

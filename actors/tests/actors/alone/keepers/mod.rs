@@ -3,7 +3,7 @@
 mod catalogue;
 mod catalogue_commitments;
 mod catalogue_doubts;
-mod cluster_watcher;
+pub mod cluster_watcher;
 mod cluster_watches;
 mod leader;
 mod node_class;

@@ -264,7 +264,7 @@ impl ClusterState {
             };
             let said = words.cloned().or_else(|| concerned.iter().find_map(|pod| pod.words.clone()));
             let on_node = |pod: &&Arc<PodEntry>| match case {
-                Case::Stands { node, .. } => mismatch(node, &pod.pod),
+                Case::Stands { node, .. } => mismatch(node, &pod.pod).or_else(|| self.now.lacks(node, &pod.pod)),
                 Case::Expired => None,
             };
             let judged = judged.get_or_insert_with(|| Judged {

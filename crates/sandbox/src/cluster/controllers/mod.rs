@@ -1,6 +1,7 @@
 //! kube-controller-manager: what makes objects out of objects.
 
 pub(crate) mod attachments;
+mod claims;
 pub(crate) mod daemon_set;
 pub(crate) mod deployment;
 pub(crate) mod disruption;
@@ -28,7 +29,10 @@ pub(crate) fn sync(ctx: &mut ClusterContext, kind: Kind, key: &super::cache::Key
         Kind::Job => job::sync(ctx, key),
         Kind::PodDisruptionBudget => disruption::sync(ctx, key),
         Kind::PersistentVolumeClaim => volumes::sync(ctx, key),
-        Kind::Pod => volumes::make_ephemeral(ctx, key),
+        Kind::Pod => {
+            volumes::make_ephemeral(ctx, key);
+            claims::make(ctx, key);
+        }
         _ => {}
     }
 }
@@ -48,6 +52,8 @@ pub(crate) fn observe(ctx: &mut ClusterContext, change: &ClusterChange) {
             nodes::node_changed(ctx, change);
         }
         Kind::PersistentVolumeClaim | Kind::StorageClass | Kind::PersistentVolume => volumes::changed(ctx, change),
+        Kind::ResourceClaimTemplate => claims::template_changed(ctx, &change.key.namespace),
+        Kind::ResourceClaim if change.new.is_none() => claims::template_changed(ctx, &change.key.namespace),
         Kind::VolumeAttachment => attachments::attachment_changed(ctx, change),
         _ => {}
     }
@@ -81,6 +87,7 @@ fn pod_changed(ctx: &mut ClusterContext, change: &ClusterChange) {
     if change.old.is_none() {
         volumes::pod_came(ctx, change);
     }
+    claims::pod_changed(ctx, change);
     let Some(pod) = new.as_ref().or(old.as_ref()) else { return };
     let bearing = |p: &Option<PodView>| p.as_ref().map(|p| (p.active(), p.phase));
     let urgent = bearing(&old) != bearing(&new);

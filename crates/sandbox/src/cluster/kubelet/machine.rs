@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_cloud::resolve::{NodeClassView, ResolveSettings, Threshold, instance_types};
-use dovetail_core::Resources;
 use dovetail_core::resources::{format_amount, parse_amount};
+use dovetail_core::{InstanceType, Resources};
 use serde_json::{Map, Value};
 
 use super::user_data::NodeConfig;
@@ -17,6 +17,16 @@ pub(crate) fn resources(
     instance: &RegionInstance,
     config: &NodeConfig,
 ) -> Option<(Resources, Resources)> {
+    let mut machine = machine_of(region, instance, config)?;
+    if let Some((name, count)) = config.labels.get(DEVICE).and_then(|text| device(text)) {
+        machine.capacity.set(name, count);
+    }
+    let allocatable = machine.allocatable();
+    Some((machine.capacity, allocatable))
+}
+
+/// An instance's machine, as an instance type that is on offer where it is.
+pub(super) fn machine_of(region: &Region, instance: &RegionInstance, config: &NodeConfig) -> Option<InstanceType> {
     let catalogue = region.catalogue();
     let info = catalogue.instance_type(&instance.instance_type)?;
     // The formulas speak of types that are on offer: one type, on offer where the instance is.
@@ -36,12 +46,7 @@ pub(crate) fn resources(
     class.eviction_memory = threshold(config, "memory.available");
     class.eviction_disk = threshold(config, "nodefs.available");
     class.instance_store_raid0 = config.raid0;
-    let mut machine = instance_types(&one, &class, &ResolveSettings::default()).pop()?;
-    if let Some((name, count)) = config.labels.get(DEVICE).and_then(|text| device(text)) {
-        machine.capacity.set(name, count);
-    }
-    let allocatable = machine.allocatable();
-    Some((machine.capacity, allocatable))
+    instance_types(&one, &class, &ResolveSettings::default()).pop()
 }
 
 /// Label of nodes that have a device plugin: the resource and its amount, as `example.com_fuse_4` for four `example.com/fuse`.

@@ -1,6 +1,7 @@
 //! Kubelets: an instance that comes up joins as a Node, runs the pods that are bound to it, and takes them with it when
 //! it ends.
 
+mod devices;
 mod machine;
 mod node;
 mod not_as_planned;
@@ -150,8 +151,19 @@ impl Kubelets {
             set_condition(node, "Ready", "True", "KubeletReady", "kubelet is posting ready status", &now) | changed
         });
         nodes::taint(ctx, name, &[]);
+        if let Some(delay) = devices::delay(ctx) {
+            ctx.queue.push_after(delay, Work::PublishDevices(name.to_owned()));
+        }
         if let Some(after) = self.region.faults().nodes().taint_on_join.and_then(|taint| taint.taken_off) {
             ctx.queue.push_after(after, Work::TakeTaintOff(name.to_owned()));
+        }
+    }
+
+    /// The drivers of a Node publish its devices.
+    pub(crate) fn publish_devices(&self, ctx: &mut ClusterContext, name: &str) {
+        let instance = self.by_node.get(name).and_then(|id| self.region.instance(id));
+        if let Some(instance) = instance.filter(|_| !self.is_silent(name)) {
+            devices::publish(ctx, &self.region, &instance, name);
         }
     }
 
@@ -257,6 +269,12 @@ impl Kubelets {
                     ctx.queue.push(Work::StartPod(key, uid));
                 }
             }
+            Kind::DeviceClass if change.old.is_none() => {
+                let delay = devices::delay(ctx);
+                for node in self.by_node.keys().filter(|_| delay.is_some()) {
+                    ctx.queue.push_after(delay.unwrap_or_default(), Work::PublishDevices(node.clone()));
+                }
+            }
             Kind::Node if change.new.is_none() => {
                 // Its instance may run on, with the pods, until somebody ends it: they are lost then, not now.
                 if let Some(id) = self.by_node.remove(&change.key.name)
@@ -266,6 +284,7 @@ impl Kubelets {
                 }
                 self.waiting.remove(&change.key.name);
                 node::remove_csi(ctx, &change.key.name);
+                devices::withdraw(ctx, &change.key.name);
             }
             Kind::Node => {
                 self.node_came(ctx, change);

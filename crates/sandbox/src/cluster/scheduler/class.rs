@@ -30,6 +30,8 @@ pub(crate) struct PodClass {
     /// Preferred terms; the weight of an anti-affinity is negative.
     pub preferred_pods: Vec<(i64, PodTerm)>,
     pub claims: Vec<String>,
+    /// Its pods have ResourceClaims, each its own: what is found for one says nothing of the others.
+    pub claims_devices: bool,
     /// Globs of the nodes that are refused for nothing that an object says.
     pub nodes_refused: Vec<String>,
 }
@@ -124,6 +126,7 @@ impl PodClass {
             anti_affinity: terms(against.required_during_scheduling_ignored_during_execution),
             preferred_pods,
             claims: spec.claims(around.pod_name),
+            claims_devices: !spec.resource_claims.is_empty(),
             nodes_refused: around.nodes_refused.clone(),
         }
     }

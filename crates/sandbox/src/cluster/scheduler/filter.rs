@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use super::affinity::AffinityPlan;
 use super::class::PodClass;
+use super::devices::ClaimPlan;
 use super::node::NodeInfo;
 use super::resources::PODS;
 use super::spread::SpreadPlan;
@@ -42,6 +43,7 @@ pub(crate) enum FilterReason {
     Affinity,
     AntiAffinity,
     ExistingAntiAffinity,
+    Devices,
 }
 
 impl fmt::Display for FilterReason {
@@ -64,6 +66,7 @@ impl fmt::Display for FilterReason {
             Self::Spread => "node(s) didn't match pod topology spread constraints",
             Self::Affinity => "node(s) didn't match pod affinity rules",
             Self::AntiAffinity => "node(s) didn't match pod anti-affinity rules",
+            Self::Devices => "cannot allocate all claims",
             Self::ExistingAntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
         })
     }
@@ -141,17 +144,18 @@ fn tolerates_unschedulable(class: &PodClass) -> bool {
 pub(crate) struct FilterPlan {
     pub class: Rc<PodClass>,
     pub volumes: VolumePlan,
+    pub claims: ClaimPlan,
     spread: SpreadPlan,
     affinity: AffinityPlan,
 }
 
 impl FilterPlan {
-    pub(crate) fn new(state: &mut SchedulerState, id: ClassId, volumes: VolumePlan) -> Self {
+    pub(crate) fn new(state: &mut SchedulerState, id: ClassId, volumes: VolumePlan, claims: ClaimPlan) -> Self {
         state.judge_all(id);
         let class = state.classes[id].class.clone();
         let spread = SpreadPlan::new(state, id, &class);
         let affinity = AffinityPlan::new(state, &class);
-        Self { class, volumes, spread, affinity }
+        Self { class, volumes, claims, spread, affinity }
     }
 
     /// The nodes that pass every filter for a pod of this priority; when there is none, why.
@@ -208,7 +212,7 @@ impl FilterPlan {
         let nominated = || kept.as_ref().and_then(|kept| kept.refuses(node, &self.class));
         let refusal = || {
             let own = self.volumes.judge(node).or_else(|| self.spread.judge(node));
-            own.or_else(|| self.affinity.judge(node)).or_else(nominated)
+            own.or_else(|| self.affinity.judge(node)).or_else(nominated).or_else(|| self.claims.judge(node))
         };
         match fits.then(refusal) {
             None => false,

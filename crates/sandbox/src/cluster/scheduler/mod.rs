@@ -5,6 +5,7 @@
 
 pub(crate) mod affinity;
 pub(crate) mod class;
+mod devices;
 pub(crate) mod filter;
 pub(crate) mod node;
 pub(crate) mod nominated;
@@ -25,10 +26,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use dovetail_core::dra::DeviceBook;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use self::class::{PodClass, Surroundings};
+use self::devices::ClaimPlan;
 use self::filter::{Asking, FilterPlan};
 use self::node::NodeInfo;
 use self::queue::SchedulingQueue;
@@ -53,6 +56,8 @@ const TIMER_STEP: Duration = Duration::from_millis(1);
 pub(crate) struct Scheduler {
     state: SchedulerState,
     queue: SchedulingQueue,
+    /// Claims for devices, with what was allocated just now.
+    devices: DeviceBook,
     rng: fastrand::Rng,
     /// Time until which it is busy with the last pod.
     busy_until: Instant,
@@ -73,6 +78,7 @@ impl Scheduler {
         Self {
             state: SchedulerState::default(),
             queue: SchedulingQueue::default(),
+            devices: DeviceBook::default(),
             rng,
             busy_until: Instant::now(),
             waiting: BTreeMap::new(),
@@ -112,6 +118,10 @@ impl Scheduler {
 
     fn schedule(&mut self, ctx: &mut ClusterContext, key: &Key, now: Instant) {
         let Some((id, priority)) = self.queue.get(key).map(|p| (p.class, p.priority)) else { return };
+        if ctx.cache.get(Kind::Pod, key).is_some_and(|pod| devices::claims_of(pod).is_none()) {
+            // It is not looked at before its claims are made, and nothing is said of it.
+            return self.queue.park(key, now);
+        }
         match self.find(&ctx.cache, id, Asking { key, priority }) {
             Ok((slot, plan)) => self.assume(ctx, key, id, slot, &plan),
             Err(message) => {
@@ -126,7 +136,7 @@ impl Scheduler {
     /// The node for a pod of the class, or why there is none. What is found for a pod that is nominated to a node counts for
     /// that one alone.
     fn find(&mut self, cache: &ClusterCache, id: ClassId, pod: Asking<'_>) -> Result<(Slot, FilterPlan), Rc<str>> {
-        if self.state.nominated.node_of(pod.key).is_some() {
+        if self.state.nominated.node_of(pod.key).is_some() || self.state.classes[id].class.claims_devices {
             return self.try_find(cache, id, pod).map_err(Into::into);
         }
         if let Some((version, message)) = &self.state.classes[id].failed
@@ -147,7 +157,9 @@ impl Scheduler {
         let volumes = VolumePlan::new(cache, &self.state, &class);
         let nodes = self.state.by_name.len();
         let volumes = volumes.map_err(|why| format!("0/{nodes} nodes are available: {why}."))?;
-        let plan = FilterPlan::new(&mut self.state, id, volumes);
+        let claims = ClaimPlan::new(&self.devices, pod.key, cache.get(Kind::Pod, pod.key));
+        let claims = claims.map_err(|why| format!("0/{nodes} nodes are available: {why}."))?;
+        let plan = FilterPlan::new(&mut self.state, id, volumes, claims);
         if let Some(slot) =
             self.state.nominated_slot(pod.key).filter(|slot| plan.is_feasible(&self.state, id, *slot, pod))
         {
@@ -168,6 +180,7 @@ impl Scheduler {
         for delayed in &plan.volumes.delayed {
             select_node(ctx, &delayed.claim, node, delayed.candidate(node));
         }
+        plan.claims.reserve(ctx, &mut self.devices, (key, &uid), node);
         self.state.nominated.remove(key);
         self.state.place(key, PlacedPod { class, slot, terminating: false });
         self.queue.remove(key);

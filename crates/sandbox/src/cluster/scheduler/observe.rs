@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::node::NodeObject;
 use super::state::{ClassId, PlacedPod, Slot};
-use super::{Scheduler, is_ours};
+use super::{Scheduler, devices, is_ours};
 use crate::cluster::cache::{ClusterCache, Key};
 use crate::cluster::context::{ClusterChange, ClusterContext};
 use crate::cluster::kind::Kind;
@@ -28,6 +28,11 @@ impl Scheduler {
                 self.volumes_came(ctx);
                 let classes = &self.state.classes;
                 self.queue.wake(Instant::now(), |id| !classes[id].class.claims.is_empty());
+            }
+            _ if devices::follow(&mut self.devices, change) => {
+                self.state.version += 1;
+                let classes = &self.state.classes;
+                self.queue.wake(Instant::now(), |id| classes[id].class.claims_devices);
             }
             Kind::Namespace => {
                 let labels = change.new.as_deref().map(|n| &n["metadata"]["labels"]);
@@ -58,6 +63,10 @@ impl Scheduler {
                 });
                 if !seen && !self.waiting.contains_key(key) {
                     self.enqueue(&ctx.cache, key, pod);
+                }
+                let made = |pod: &Value| pod["status"]["resourceClaimStatuses"].clone();
+                if change.old.as_deref().is_some_and(|old| made(old) != made(pod)) {
+                    self.queue.retry(key, Instant::now());
                 }
                 self.follow_nomination(key, pod);
             }

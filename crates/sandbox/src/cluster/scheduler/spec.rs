@@ -24,6 +24,8 @@ pub(crate) struct PodSpec {
     pub init_containers: Vec<Container>,
     pub host_network: bool,
     pub volumes: Vec<SpecVolume>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resource_claims: Vec<Value>,
     pub scheduling_gates: Vec<Value>,
 }
 

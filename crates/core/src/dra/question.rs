@@ -1,0 +1,49 @@
+//! The stage before packing as a question that can be answered elsewhere: a search for devices may take seconds of CPU.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::book::DeviceBook;
+use super::places::{DeviceGates, DeviceNode};
+use super::stage::{DevicePlan, Misfits, plan_devices};
+use crate::problem::Problem;
+
+/// All that decides the places of pods with claims.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceQuestion {
+    pub problem: Arc<Problem>,
+    pub book: DeviceBook,
+    /// Existing nodes, in the problem's order.
+    pub nodes: Vec<DeviceNode>,
+    /// Uids of pods whose claims are as good as free.
+    pub leaving: BTreeSet<String>,
+    pub gates: DeviceGates,
+    /// Places that packing has refused so far.
+    pub misfits: Misfits,
+}
+
+/// The places of pods with claims, and the problem with the rules that keep packing to them.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceAnswer {
+    pub problem: Arc<Problem>,
+    pub plan: DevicePlan,
+}
+
+impl DeviceQuestion {
+    /// Decides the places.
+    #[must_use]
+    pub fn answer(&self) -> DeviceAnswer {
+        let mut problem = Problem::clone(&self.problem);
+        let leaving: BTreeSet<&str> = self.leaving.iter().map(String::as_str).collect();
+        let plan = plan_devices(&mut problem, (&self.book, &self.nodes), &leaving, self.gates, &self.misfits);
+        DeviceAnswer { problem: Arc::new(problem), plan }
+    }
+
+    /// The answer where there is none: pods with claims wait for this reason, and others are packed.
+    #[must_use]
+    pub fn unanswered(&self, why: &str) -> DeviceAnswer {
+        let mut problem = Problem::clone(&self.problem);
+        let plan = DevicePlan::without_places(&mut problem, why);
+        DeviceAnswer { problem: Arc::new(problem), plan }
+    }
+}
