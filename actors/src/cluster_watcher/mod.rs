@@ -18,9 +18,9 @@ use crate::cluster_watcher::unobserved::Unobserved;
 use crate::context::env::Env;
 use crate::links::ToRecorder;
 use crate::messages::{
-    Attach, ClaimChanged, ClaimRefused, ClaimSoldOut, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget,
-    HoldClaims, HoldRoom, MarkDeleting, NodeChanged, NodeUnused, Observe, PlanClaims, PoolChanged, Roll, TakeObserved,
-    TakeSnapshot, WorldChanged, Wrote, ZonesShifted,
+    Attach, BookRoom, ClaimChanged, ClaimRefused, ClaimSoldOut, ClassChanged, ClosedPools, ClusterChanged, Detach,
+    Forget, HoldClaims, HoldRoom, MarkDeleting, NodeChanged, NodeUnused, Observe, PlanClaims, PoolChanged, Roll,
+    TakeObserved, TakeSnapshot, WorldChanged, Wrote, ZonesShifted,
 };
 use crate::reading::report::Reports;
 
@@ -70,6 +70,7 @@ impl ClusterWatcher {
         let mut state = ClusterState::new().for_provider(env.settings.provider);
         state.allow_rollouts(env.settings.moves_rollout);
         state.set_expendable(env.settings.expendable);
+        state.follow_bookings(env.settings.provisioning_requests());
         state.set_interruption_half_life(env.settings.interruption_half_life.map(dovetail_core::clock::signed));
         Self {
             env,
@@ -120,6 +121,14 @@ impl Handler<HoldRoom> for ClusterWatcher {
 
     fn handle(&mut self, HoldRoom { room }: HoldRoom, _: &mut Self::Context) {
         self.state.hold_room(room);
+    }
+}
+
+impl Handler<BookRoom> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, BookRoom { room }: BookRoom, _: &mut Self::Context) {
+        self.state.book_room(room);
     }
 }
 
