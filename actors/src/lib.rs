@@ -1,6 +1,6 @@
 //! The life of a pod from pending to bound, a folder an actor, in the order in which data flows:
 //! [`pod_watcher`], [`cluster_watcher`], [`catalogue`], [`batcher`], [`packer`], [`launcher`], [`registrar`]; around them
-//! [`node_class`], [`owner`], [`static_pools`], [`buffers`], [`overlays`], [`quotas`], [`deletion_costs`], [`translator`], [`recorder`], [`webhook`]; and its way back: [`interruption`], [`disruptor`], [`janitor`], [`terminator`].
+//! [`node_class`], [`owner`], [`static_pools`], [`buffers`], [`gangs`], [`overlays`], [`quotas`], [`deletion_costs`], [`translator`], [`recorder`], [`webhook`]; and its way back: [`interruption`], [`disruptor`], [`janitor`], [`terminator`].
 //! [`leadership`] starts and ends them, in a [`replica`] each; [`wiring`] says who sends to whom. What they share lies below them:
 //! [`messages`], [`settings`], [`telemetry`], [`context`], [`reading`] (every object that comes from the API server, one by
 //! one), and the ways to the API server and the cloud, `kube` and `cloud`.
@@ -19,6 +19,7 @@ pub mod static_pools;
 
 pub mod deletion_costs;
 pub mod disruptor;
+pub mod gangs;
 pub mod interruption;
 pub mod janitor;
 pub mod owner;

@@ -10,9 +10,9 @@ use actix::prelude::*;
 
 use crate::context::mailbox::Mailbox;
 use crate::messages::{
-    CameToNothing, ClaimRefused, ClaimSoldOut, ClosedPools, CommitmentsKnown, FreedReserved, FullSubnets, HoldClaims,
-    HoldRoom, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, LaunchClaims, LaunchedOffering, LookUp,
-    MarkDeleting, NotRead, NotRegistered, PackNow, PlanClaims, Planned, PodSeen, Record, Refused, Remove,
+    BookRoom, CameToNothing, ClaimRefused, ClaimSoldOut, ClosedPools, CommitmentsKnown, FreedReserved, FullSubnets,
+    HoldClaims, HoldRoom, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, LaunchClaims, LaunchedOffering,
+    LookUp, MarkDeleting, NotRead, NotRegistered, PackNow, PlanClaims, Planned, PodSeen, Record, Refused, Remove,
     ReservationTakenBack, Roll, TakeObserved, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns, Wrote,
 };
 
@@ -80,7 +80,7 @@ macro_rules! link {
 
 link! {
     /// For snapshots, read-your-writes, and what is to be remembered of the cluster.
-    ToClusterWatcher = TakesOfCluster: ClaimRefused, ClosedPools, HoldClaims, HoldRoom, MarkDeleting, NotRead, PlanClaims, PodSeen, Roll, ClaimSoldOut, TakeObserved,
+    ToClusterWatcher = TakesOfCluster: ClaimRefused, ClosedPools, HoldClaims, HoldRoom, BookRoom, MarkDeleting, NotRead, PlanClaims, PodSeen, Roll, ClaimSoldOut, TakeObserved,
         TakeSnapshot, TellNotSynced, WatchFailed, WatchRuns, Wrote
 }
 link! {

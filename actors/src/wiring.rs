@@ -12,7 +12,7 @@
 //! | `cluster_watcher` (where devices are watched) | `DevicesChanged` | `registrar` |
 //! | `cluster_watcher` | `PoolChanged`, `ClassChanged`, `CannotUse` | `node_class` |
 //! | `cluster_watcher` (room, places taken, leaving nodes), `catalogue` | `WorldChanged` | `packer` |
-//! | `cluster_watcher` | `ClusterChanged` | `disruptor`, `static_pools`, `buffers`, `overlays`, `quotas`, `deletion_costs` |
+//! | `cluster_watcher` | `ClusterChanged` | `disruptor`, `static_pools`, `buffers`, `gangs`, `overlays`, `quotas`, `deletion_costs` |
 //! | `cluster_watcher` | `NodeUnused` | `disruptor` |
 //! | `batcher` | `Batch` | `packer` |
 //! | `packer` | `PlanClaims` | `cluster_watcher` |
@@ -35,20 +35,21 @@
 //! | `interruption` | `Interrupted` | `terminator` |
 //! | `interruption` | `MarkDeleting` | `cluster_watcher` |
 //! | `terminator` | `Roll` | `cluster_watcher` |
-//! | `disruptor`, `static_pools`, `janitor`, `interruption` (failed status checks), `terminator` (what is interrupted) | `Remove` | `terminator` |
+//! | `disruptor`, `static_pools`, `gangs`, `janitor`, `interruption` (failed status checks), `terminator` (what is interrupted) | `Remove` | `terminator` |
 //! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `overlays`, `quotas`, `control_plane` | `Wrote` | `cluster_watcher` |
 //! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `translator`, `overlays`, `quotas`, `deletion_costs`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |
-//! | `packer`, `disruptor`, `launcher`, `static_pools`, `buffers` | `TakeObserved` | `cluster_watcher` |
-//! | `packer`, `disruptor`, `launcher`, `static_pools`, `buffers`, `overlays`, `deletion_costs`, `replica` | `InstanceTypesFor` | `catalogue` |
+//! | `packer`, `disruptor`, `launcher`, `static_pools`, `buffers`, `gangs` | `TakeObserved` | `cluster_watcher` |
+//! | `packer`, `disruptor`, `launcher`, `static_pools`, `buffers`, `gangs`, `overlays`, `deletion_costs`, `replica` | `InstanceTypesFor` | `catalogue` |
 //! | `packer`, `disruptor`, `replica` | `CommitmentsKnown` | `catalogue` |
-//! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `buffers`, `overlays`, `quotas`, `deletion_costs`, `janitor`, `translator` | `Record` | `recorder` |
+//! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `buffers`, `gangs`, `overlays`, `quotas`, `deletion_costs`, `janitor`, `translator` | `Record` | `recorder` |
 //! | `control_plane` (claims that the watches do not show) | `NotRead`, `TellNotSynced` | `cluster_watcher` |
 //! | `disruptor` | `MarkDeleting` | `cluster_watcher` |
 //! | `janitor` | `InstancesSeen` | `disruptor` |
 //! | `disruptor` | `HoldClaims` | `cluster_watcher` |
-//! | `disruptor`, `static_pools`, `buffers` | `PlanClaims` | `cluster_watcher` |
+//! | `disruptor`, `static_pools`, `buffers`, `gangs` | `PlanClaims` | `cluster_watcher` |
 //! | `buffers` | `HoldRoom` | `cluster_watcher` |
-//! | `disruptor`, `static_pools`, `buffers` | `LaunchClaims` | `launcher` |
+//! | `gangs` | `BookRoom` | `cluster_watcher` |
+//! | `disruptor`, `static_pools`, `buffers`, `gangs` | `LaunchClaims` | `launcher` |
 //! | `leader` | `Elected`, `Deposed` | `control_plane` |
 //! | `control_plane` | `Attach`, `Detach`, `Forget` | `cluster_watcher` |
 //! | `control_plane` | `AttachPods`, `Detach` | `pod_watcher` |
@@ -56,7 +57,7 @@
 //! | `replica` | `WatchLeader` | `control_plane` |
 //! | `replica` | `ReleaseLease` | `leader`, `control_plane` |
 //! | `replica` | `ObserveReplica` | `control_plane` |
-//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `translator`, `recorder`, `leader`, `webhook`, `static_pools`, `buffers`, `overlays`, `quotas`, `deletion_costs` |
+//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `translator`, `recorder`, `leader`, `webhook`, `static_pools`, `buffers`, `gangs`, `overlays`, `quotas`, `deletion_costs` |
 
 mod gated;
 mod observed;
@@ -79,6 +80,7 @@ use crate::context::mailbox;
 use crate::context::solver::Solver;
 use crate::deletion_costs::DeletionCosts;
 use crate::disruptor::{Disruptor, DisruptorLinks};
+use crate::gangs::Gangs;
 use crate::interruption::{Interruption, InterruptionLinks};
 use crate::janitor::{Janitor, JanitorLinks};
 use crate::kube::calls::Calls;
@@ -155,6 +157,8 @@ pub struct Leading {
     pub static_pools: Option<Addr<StaticPools>>,
     /// Room of capacity buffers, where the gate CapacityBuffer is open.
     pub buffers: Option<Addr<Buffers>>,
+    /// Room for all pods of a group or none, where the gate ProvisioningRequest is open.
+    pub gangs: Option<Addr<Gangs>>,
     /// Conditions of overlays, where the gate NodeOverlay is open.
     pub overlays: Option<Addr<Overlays>>,
     /// Status of quotas, where the gate CapacityQuota is open.
@@ -208,6 +212,7 @@ pub fn start_leading(env: &Env, means: &ActorParts, warm: &Warm, leader_term: &L
             let links = term.buffers(&launcher);
             begin(|_| Buffers::new(env, links, means.solver.clone()))
         }),
+        gangs: term.begin_gangs(&launcher, &terminator),
         overlays: env.settings.node_overlays().then(|| begin(|_| Overlays::new(env, term.overlays()))),
         quotas: env.settings.capacity_quotas().then(|| begin(|_| Quotas::new(env, term.quotas()))),
         deletion_costs: term.begin_deletion_costs(),
@@ -352,13 +357,6 @@ impl TermParts<'_> {
 fn attach(warm: &Warm, leading: &Leading) {
     let Leading { batcher, packer, launcher, registrar, node_class, terminator, janitor, disruptor, owner, .. } =
         leading.clone();
-    let held = [
-        leading.static_pools.clone().map(Addr::recipient),
-        leading.buffers.clone().map(Addr::recipient),
-        leading.overlays.clone().map(Addr::recipient),
-        leading.quotas.clone().map(Addr::recipient),
-        leading.deletion_costs.clone().map(Addr::recipient),
-    ];
     warm.catalogue.do_send(CatalogueAttach(packer.clone().recipient()));
     warm.cluster_watcher.do_send(Attach {
         claims: vec![
@@ -381,7 +379,7 @@ fn attach(warm: &Warm, leading: &Leading) {
         classes: node_class.clone().recipient(),
         unusable: node_class.recipient(),
         world: packer.recipient(),
-        disruption: [disruptor.clone().recipient()].into_iter().chain(held.into_iter().flatten()).collect(),
+        disruption: [disruptor.clone().recipient()].into_iter().chain(leading.gated_listeners()).collect(),
         unused: disruptor.recipient(),
     });
     warm.pod_watcher.do_send(AttachPods {

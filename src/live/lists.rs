@@ -51,6 +51,7 @@ pub async fn read_state(
 ) -> Result<ClusterState, Failure> {
     let (client, mut state) = (connection.client.clone(), ClusterState::new());
     state.set_expendable(settings.expendable);
+    state.follow_bookings(settings.provisioning_requests());
     state.set_interruption_half_life(settings.interruption_half_life.map(dovetail_core::clock::signed));
     let mut reader = Reader { client, state, missing };
     reader

@@ -17,6 +17,9 @@ ALPHA = "what alpha objects mean, written where there are any: played against th
 #: Why the rules of capacity buffers are there.
 BUFFERS = "capacity buffers, behind their feature gate: played against the sandbox, whose requests are not recorded"
 
+#: Why the rules of requests are there.
+REQUESTS = "ProvisioningRequests, behind their feature gate: played against the sandbox, whose requests are not recorded"
+
 #: Why the rules of overlays are there.
 OVERLAYS = "NodeOverlays, behind their feature gate: played against the sandbox, whose requests are not recorded"
 
@@ -45,6 +48,9 @@ UNRECORDED = {
     ("list", "autoscaling.x-k8s.io", "capacityquotas", "*"): QUOTAS,
     ("watch", "autoscaling.x-k8s.io", "capacityquotas", "*"): QUOTAS,
     ("patch", "autoscaling.x-k8s.io", "capacityquotas/status", "*"): QUOTAS,
+    ("list", "autoscaling.x-k8s.io", "provisioningrequests", "*"): REQUESTS,
+    ("watch", "autoscaling.x-k8s.io", "provisioningrequests", "*"): REQUESTS,
+    ("patch", "autoscaling.x-k8s.io", "provisioningrequests/status", "*"): REQUESTS,
     ("list", "karpenter.sh", "nodeoverlays", "*"): OVERLAYS,
     ("watch", "karpenter.sh", "nodeoverlays", "*"): OVERLAYS,
     ("patch", "karpenter.sh", "nodeoverlays/status", "*"): OVERLAYS,
@@ -62,7 +68,7 @@ UNRECORDED = {
 def rendered():
     """The roles of the control plane's own account."""
     command = [build.build("helm"), "template", "dovetail", roles.ROOT / "deploy/helm/dovetail", "--namespace", "kube-system"]
-    sets = ["--set", "settings.clusterName=demo,moves.rollout=true,settings.featureGates.capacityBuffer=true,settings.featureGates.capacityQuota=true,settings.featureGates.nodeOverlay=true,settings.ignoreDRARequests=false", "--kube-version", "1.33.0", "--skip-tests"]
+    sets = ["--set", "settings.clusterName=demo,moves.rollout=true,settings.featureGates.capacityBuffer=true,settings.featureGates.capacityQuota=true,settings.featureGates.nodeOverlay=true,settings.featureGates.provisioningRequest=true,settings.ignoreDRARequests=false", "--kube-version", "1.33.0", "--skip-tests"]
     said = subprocess.run([*command, *sets], capture_output=True, text=True, check=True).stdout
     objects = [one for one in yaml.safe_load_all(said) if one]
     account = next(one for one in objects if one["kind"] == "ServiceAccount")["metadata"]["name"]

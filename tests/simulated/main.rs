@@ -30,6 +30,7 @@ mod drift;
 mod ec2_says_no;
 mod expendable;
 mod fields;
+mod gangs;
 mod incidents;
 #[path = "ends/interruption.rs"]
 mod interruption;

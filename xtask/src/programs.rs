@@ -85,7 +85,7 @@ fn failures(programs: Vec<Program>, environment: &[(&str, &str)]) -> Vec<String>
     failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// What all calls of cargo say that build tests.
+/// Arguments of all calls of cargo that build tests.
 const BUILD: [&str; 4] = ["test", "--release", "--no-run", "--message-format=json-render-diagnostics"];
 
 /// Programs of all tests but the libraries' unit tests: they use what is optimised as in the binary.

@@ -18,7 +18,7 @@ use crate::cluster_watcher::unobserved::Unobserved;
 use crate::context::env::Env;
 use crate::links::ToRecorder;
 use crate::messages::{
-    Attach, ClaimChanged, ClaimRefused, ClaimSoldOut, ClassChanged, ClosedPools, ClusterChanged, Detach,
+    Attach, BookRoom, ClaimChanged, ClaimRefused, ClaimSoldOut, ClassChanged, ClosedPools, ClusterChanged, Detach,
     DevicesChanged, Forget, HoldClaims, HoldRoom, MarkDeleting, NodeChanged, NodeUnused, Observe, PlanClaims,
     PoolChanged, Roll, TakeObserved, TakeSnapshot, WorldChanged, Wrote, ZonesShifted,
 };
@@ -71,6 +71,7 @@ impl ClusterWatcher {
         let mut state = ClusterState::new().for_provider(env.settings.provider);
         state.allow_rollouts(env.settings.moves_rollout);
         state.set_expendable(env.settings.expendable);
+        state.follow_bookings(env.settings.provisioning_requests());
         state.set_interruption_half_life(env.settings.interruption_half_life.map(dovetail_core::clock::signed));
         Self {
             env,
@@ -121,6 +122,14 @@ impl Handler<HoldRoom> for ClusterWatcher {
 
     fn handle(&mut self, HoldRoom { room }: HoldRoom, _: &mut Self::Context) {
         self.state.hold_room(room);
+    }
+}
+
+impl Handler<BookRoom> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, BookRoom { room }: BookRoom, _: &mut Self::Context) {
+        self.state.book_room(room);
     }
 }
 

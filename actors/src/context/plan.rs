@@ -8,6 +8,7 @@ use dovetail_api::v1::{NodeClaim, NodePool};
 use dovetail_core::Resources;
 use dovetail_core::buffers::write_room;
 use dovetail_core::cluster_state::{Planning, Snapshot};
+use dovetail_core::gangs::write_request;
 use dovetail_core::launch_backoff::Demand;
 use dovetail_core::lifecycle::claim::{ClaimPlan, node_claim};
 use dovetail_core::lifecycle::hash::{self, Generations};
@@ -85,10 +86,14 @@ impl<'a> Plans<'a> {
             let own = claim.metadata.annotations.get_or_insert_default();
             own.insert(annotations::LAUNCHED_FOR.to_owned(), launched_for);
         }
-        let pods = planned.pods.iter().map(|pod| &self.planning.problem.pods[*pod]);
-        if let Some(room) = write_room(pods) {
+        let pods = || planned.pods.iter().map(|pod| &self.planning.problem.pods[*pod]);
+        if let Some(room) = write_room(pods()) {
             let own = claim.metadata.annotations.get_or_insert_default();
             own.insert(annotations::LAUNCHED_FOR_ROOM.to_owned(), room);
+        }
+        if let Some(request) = write_request(pods()) {
+            let own = claim.metadata.annotations.get_or_insert_default();
+            own.insert(annotations::LAUNCHED_FOR_REQUEST.to_owned(), request);
         }
         if planned.min_values_relaxed {
             let own = claim.metadata.annotations.get_or_insert_default();

@@ -217,8 +217,11 @@ impl Disruptor {
         if !self.env.skew().is_borne() {
             return POLL;
         }
-        // Until it is known where room of capacity buffers is, a node that holds some looks empty.
-        if self.env.settings.capacity_buffers() && view.snapshot.room.is_none() {
+        // Until it is known where room is held, a node that holds some looks empty.
+        let (settings, snapshot) = (&self.env.settings, &view.snapshot);
+        if settings.capacity_buffers() && snapshot.room.is_none()
+            || settings.provisioning_requests() && snapshot.booked.is_none()
+        {
             return SETTLING_TIME * 5;
         }
         if let Some(offers) = &view.offers {

@@ -4,6 +4,7 @@ pub mod calls;
 pub mod claims;
 pub mod evict;
 pub mod failure;
+pub mod known;
 mod listing;
 pub mod node_classes;
 pub mod nodes;

@@ -208,7 +208,7 @@ pub enum NodeUnused {
 }
 
 /// A pod has come to a node or gone from it, or a Node, a claim, a pool or a PodDisruptionBudget has changed. Fact, to
-/// `disruptor`, `static_pools` and `buffers`.
+/// `disruptor` and actors behind feature gates.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct ClusterChanged;

@@ -21,6 +21,28 @@ pub struct BuffersState {
     pub buffers: BTreeMap<String, BufferState>,
 }
 
+/// State of `gangs`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct GangsState {
+    pub looks: u64,
+    /// By namespace and name.
+    pub requests: BTreeMap<String, RequestState>,
+}
+
+/// State of a ProvisioningRequest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestState {
+    /// Number of its pods.
+    pub pods: usize,
+    /// Number of pods that have not come and whose room is on nodes that are ready.
+    pub ready: usize,
+    /// The same on nodes that are on their way.
+    pub coming: usize,
+    /// Reason of the condition that was set last, with its message.
+    pub says: String,
+}
+
 /// State of `overlays`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct OverlaysState {
@@ -95,6 +117,15 @@ pub struct StaticPoolState {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct HoldRoom {
+    /// Room of single pods by the node or claim that has it.
+    pub room: HeldRoom,
+}
+
+/// Room that ProvisioningRequests have booked has these places: plans for other pods leave it alone. Order, to
+/// `cluster_watcher`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct BookRoom {
     /// Room of single pods by the node or claim that has it.
     pub room: HeldRoom,
 }

@@ -26,8 +26,8 @@ pub use cluster::{
 };
 pub use events::{Record, RecordedEvent, reference};
 pub use held::{
-    BufferState, BuffersState, DeletionCostsState, HoldRoom, OverlaysState, QuotaState, QuotasState, StaticPoolState,
-    StaticPoolsState,
+    BookRoom, BufferState, BuffersState, DeletionCostsState, GangsState, HoldRoom, OverlaysState, QuotaState,
+    QuotasState, RequestState, StaticPoolState, StaticPoolsState,
 };
 pub use instances::InstancesSeen;
 pub use launch::{CameToNothing, ClosedPools, LaunchClaims, LaunchFails, LaunchOrder, NotRegistered};

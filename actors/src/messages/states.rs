@@ -7,7 +7,7 @@ use std::sync::Arc;
 use actix::Message;
 use serde::Serialize;
 
-use super::held::{BuffersState, DeletionCostsState, OverlaysState, QuotasState, StaticPoolsState};
+use super::held::{BuffersState, DeletionCostsState, GangsState, OverlaysState, QuotasState, StaticPoolsState};
 use super::{RecordedEvent, Term};
 
 /// Asks an actor for its state.
@@ -76,6 +76,7 @@ states! {
     translator: Translator(TranslatorState),
     static_pools: StaticPools(StaticPoolsState),
     buffers: Buffers(BuffersState),
+    gangs: Gangs(GangsState),
     overlays: Overlays(OverlaysState),
     quotas: Quotas(QuotasState),
     deletion_costs: DeletionCosts(DeletionCostsState),

@@ -8,7 +8,7 @@ use super::parse::gates;
 use super::table::{TABLE, Topic};
 
 /// Gates of `FEATURE_GATES` that are known and have an effect: all of them.
-const GATES_THERE: [&str; 13] = [
+const GATES_THERE: [&str; 14] = [
     known_gates::CAPACITY_BUFFER,
     known_gates::CAPACITY_QUOTA,
     known_gates::DRIFT,
@@ -16,6 +16,7 @@ const GATES_THERE: [&str; 13] = [
     known_gates::NODE_OVERLAY,
     known_gates::NODE_REPAIR,
     known_gates::POD_DELETION_COST_MANAGEMENT,
+    known_gates::PROVISIONING_REQUEST,
     known_gates::REBOOT_FOR_REPAIR,
     known_gates::RESERVED_CAPACITY,
     known_gates::SPOT_TO_SPOT,

@@ -16,6 +16,8 @@ pub(super) const NODE_REPAIR: &str = "NodeRepair";
 pub(super) const STATIC_CAPACITY: &str = "StaticCapacity";
 /// The gate of capacity buffers.
 pub(super) const CAPACITY_BUFFER: &str = "CapacityBuffer";
+/// The gate of room for all pods of a group or none. Karpenter has none of this name.
+pub(super) const PROVISIONING_REQUEST: &str = "ProvisioningRequest";
 /// The gate of quotas on capacity. Karpenter has none of this name.
 pub(super) const CAPACITY_QUOTA: &str = "CapacityQuota";
 /// The gate of prices and resources by NodeOverlays.
@@ -57,6 +59,11 @@ impl Settings {
     /// True if the room of capacity buffers is held.
     pub fn capacity_buffers(&self) -> bool {
         self.gates.contains(CAPACITY_BUFFER)
+    }
+
+    /// True if ProvisioningRequests are fulfilled.
+    pub fn provisioning_requests(&self) -> bool {
+        self.gates.contains(PROVISIONING_REQUEST)
     }
 
     /// True if CapacityQuotas are held.

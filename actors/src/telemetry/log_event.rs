@@ -211,11 +211,9 @@ log_events! {
     /// The pods of a drained node go without places.
     PlacesGivenUp "places_given_up" Info { node: String, pods: usize, names: Names } => format!("no longer waits for the places of {pods} pod(s) of node {node}, which are evicted: {names}");
     /// A drain has been held up for a minute, with the remedy.
-    DrainBlocked "drain_blocked" Warn { node: String, node_claim: String, pods: usize, why: Names, remedy: String } =>
-        format!("node {node} cannot be drained, {pods} pod(s) hold it: {why}; to end that, {remedy}");
+    DrainBlocked "drain_blocked" Warn { node: String, node_claim: String, pods: usize, why: Names, remedy: String } => format!("node {node} cannot be drained, {pods} pod(s) hold it: {why}; to end that, {remedy}");
     /// A Deployment was restarted, as its pods ask for, so that they leave a node.
-    DeploymentRestarted "deployment_restarted" Info { deployment: String, node: String, pod: String } =>
-        format!("restarted deployment {deployment}, so that pod {pod} leaves node {node}");
+    DeploymentRestarted "deployment_restarted" Info { deployment: String, node: String, pod: String } => format!("restarted deployment {deployment}, so that pod {pod} leaves node {node}");
     /// A Deployment whose pods ask for a restart is not restarted, or its new pod did not come: they are evicted.
     NotRestarted "not_restarted" Warn { deployment: String, node: String, pod: String, why: String } =>
         format!("deployment {deployment} does not move pod {pod} from node {node}: {why}");
@@ -314,20 +312,27 @@ log_events! {
     ReservationEnded "reservation_ended" Warn { node: String, node_claim: String, reservation: String } =>
         format!("node {node} is paid for on demand: capacity reservation {reservation} has ended, was cancelled or has fewer instances");
     /// Claims are launched for a static pool.
-    ReplicasLaunched "replicas_launched" Info { node_pool: String, replicas: i64, nodes: usize, node_claims: Names } =>
-        format!("provisioning {nodes} nodeclaim(s) to satisfy the replica count {replicas} of nodepool {node_pool}: {node_claims}");
+    ReplicasLaunched "replicas_launched" Info { node_pool: String, replicas: i64, nodes: usize, node_claims: Names } => format!("provisioning {nodes} nodeclaim(s) to satisfy the replica count {replicas} of nodepool {node_pool}: {node_claims}");
     /// Claims of a static pool go, as it has more than `spec.replicas`.
-    ReplicasRemoved "replicas_removed" Info { node_pool: String, nodes: usize, node_claims: Names } =>
-        format!("deprovisioning {nodes} nodeclaim(s) to satisfy the replica count of nodepool {node_pool}: {node_claims}");
+    ReplicasRemoved "replicas_removed" Info { node_pool: String, nodes: usize, node_claims: Names } => format!("deprovisioning {nodes} nodeclaim(s) to satisfy the replica count of nodepool {node_pool}: {node_claims}");
     /// Nodes are launched for the room of a capacity buffer.
-    BufferLaunched "buffer_launched" Info { buffer: String, nodes: usize, node_claims: Names } =>
-        format!("provisioning {nodes} nodeclaim(s) for the room of capacitybuffer {buffer}: {node_claims}");
+    BufferLaunched "buffer_launched" Info { buffer: String, nodes: usize, node_claims: Names } => format!("provisioning {nodes} nodeclaim(s) for the room of capacitybuffer {buffer}: {node_claims}");
     /// A capacity buffer cannot be held, or lacks room that is not on its way.
     BufferShort "buffer_short" Warn { buffer: String, why: String } => format!("capacitybuffer {buffer} lacks room: {why}");
     /// A capacity buffer has all its room.
     BufferHeld "buffer_held" Info { buffer: String, why: String } => format!("capacitybuffer {buffer}: {why}");
     /// The API server does not serve CapacityBuffers.
     BuffersNotServed "buffers_not_served" Warn {} => "the API server serves no CapacityBuffers of autoscaling.x-k8s.io: install their CRD, or close the feature gate CapacityBuffer";
+    /// All nodes that a ProvisioningRequest needs are launched.
+    RequestLaunched "request_launched" Info { request: String, nodes: usize, node_claims: Names } => format!("provisioning {nodes} nodeclaim(s) for provisioningrequest {request}: {node_claims}");
+    /// Nodes of a ProvisioningRequest that has come to nothing go.
+    RequestGivenBack "request_given_back" Info { request: String, nodes: usize, node_claims: Names } => format!("giving back {nodes} nodeclaim(s) of provisioningrequest {request}: {node_claims}");
+    /// A ProvisioningRequest has no room, or has lost it.
+    RequestWithoutRoom "request_without_room" Warn { request: String, why: String } => format!("provisioningrequest {request} has no room: {why}");
+    /// A ProvisioningRequest has all its room, or does not hold it any more.
+    RequestSays "request_says" Info { request: String, why: String } => format!("provisioningrequest {request}: {why}");
+    /// The API server does not serve ProvisioningRequests.
+    RequestsNotServed "requests_not_served" Warn {} => "the API server serves no ProvisioningRequests of autoscaling.x-k8s.io: install their CRD, or close the feature gate ProvisioningRequest";
     /// A NodeOverlay is left out.
     OverlayRefused "overlay_refused" Warn { overlay: String, why: String } => format!("nodeoverlay {overlay} is left out: {why}");
     /// A NodeOverlay counts.
@@ -341,11 +346,9 @@ log_events! {
     /// The API server does not serve CapacityQuotas.
     QuotasNotServed "quotas_not_served" Warn {} => "the API server serves no CapacityQuotas of autoscaling.x-k8s.io: install their CRD, or close the feature gate CapacityQuota";
     /// The API server does not serve a kind of dynamic resource allocation.
-    DevicesNotServed "devices_not_served" Warn { kind: String } =>
-        format!("the API server serves no {kind} of resource.k8s.io/v1: pods with resourceClaims wait; use Kubernetes 1.34 or later, or IGNORE_DRA_REQUESTS=true");
+    DevicesNotServed "devices_not_served" Warn { kind: String } => format!("the API server serves no {kind} of resource.k8s.io/v1: pods with resourceClaims wait; use Kubernetes 1.34 or later, or IGNORE_DRA_REQUESTS=true");
     /// Deletion costs of pods cannot be written; said once a minute at most.
-    DeletionCostsRefused "deletion_costs_refused" Warn { refusals: usize, pod: String, error: String } =>
-        format!("{refusals} write(s) of deletion costs were refused, the last at pod {pod}: {error}");
+    DeletionCostsRefused "deletion_costs_refused" Warn { refusals: usize, pod: String, error: String } => format!("{refusals} write(s) of deletion costs were refused, the last at pod {pod}: {error}");
     /// The API server does not serve NodeOverlays.
     OverlaysNotServed "overlays_not_served" Warn {} => "the API server serves no NodeOverlays of karpenter.sh/v1alpha1: install their CRD, or close the feature gate NodeOverlay";
     /// A static pool lacks nodes that are not on their way.
@@ -353,11 +356,9 @@ log_events! {
     /// A static pool has all its nodes.
     ReplicasReady "replicas_ready" Info { node_pool: String, why: String } => format!("nodepool {node_pool}: {why}");
     /// A node of a static pool goes before its successor is launched, as `limits.nodes` leaves no room for both.
-    TerminatingAtLimit "terminating_at_limit" Info { node: String, node_claim: String, node_pool: String, limit: usize } =>
-        format!("node {node} is ended before its successor is launched: nodepool {node_pool} is static and at its limit of {limit} node(s)");
+    TerminatingAtLimit "terminating_at_limit" Info { node: String, node_claim: String, node_pool: String, limit: usize } => format!("node {node} is ended before its successor is launched: nodepool {node_pool} is static and at its limit of {limit} node(s)");
     /// A node of a static pool waits for its successor.
-    AwaitingSuccessor "awaiting_successor" Info { node: String, node_claim: String, node_pool: String, why: String } =>
-        format!("node {node} of static nodepool {node_pool} goes when its successor is initialized: {why}");
+    AwaitingSuccessor "awaiting_successor" Info { node: String, node_claim: String, node_pool: String, why: String } => format!("node {node} of static nodepool {node_pool} goes when its successor is initialized: {why}");
     /// A class's images have moved on by themselves.
     UnpinnedImage "unpinned_image" Warn { node_class: String, selector: String, image: String } => format!("nodes of node class {node_class} drift as {selector} now finds image {image}: unsafe in production");
     /// A node is unhealthy for too long and is not repaired now, as others are or have been too.
@@ -387,8 +388,7 @@ log_events! {
     /// The API server refuses to send lists as streams; reported once.
     ListsByPages "lists_by_pages" Info { why: String } => format!("lists are asked for by pages, as the API server makes no streams of them: {why}");
     /// A required call is refused, and is retried; reported at the first, tenth, hundredth refusal and so on.
-    StillRefused "still_refused" Warn { what: String, error: String, times: u32, seconds: f64 } =>
-        format!("{what} was refused{}, tried again in {seconds:.0}s: {error}", if *times > 1 { format!(" {times} times") } else { String::new() });
+    StillRefused "still_refused" Warn { what: String, error: String, times: u32, seconds: f64 } => format!("{what} was refused{}, tried again in {seconds:.0}s: {error}", if *times > 1 { format!(" {times} times") } else { String::new() });
     /// A retried call has succeeded.
     Recovered "recovered" Info { what: String, attempts: u32 } => format!("{what} succeeded at attempt {attempts}");
     /// The leader's actors are started again.

@@ -24,6 +24,7 @@ impl Leading {
     pub fn observed(&self) -> Vec<(&'static str, Recipient<Observe>)> {
         let static_pools = self.static_pools.clone().map(|actor| ("static_pools", actor.recipient()));
         let buffers = self.buffers.clone().map(|actor| ("buffers", actor.recipient()));
+        let gangs = self.gangs.clone().map(|actor| ("gangs", actor.recipient()));
         let overlays = self.overlays.clone().map(|actor| ("overlays", actor.recipient()));
         let quotas = self.quotas.clone().map(|actor| ("quotas", actor.recipient()));
         let deletion_costs = self.deletion_costs.clone().map(|actor| ("deletion_costs", actor.recipient()));
@@ -40,7 +41,7 @@ impl Leading {
             ("owner", self.owner.clone().recipient()),
             ("translator", self.translator.clone().recipient()),
         ];
-        let gated = [static_pools, buffers, overlays, quotas, deletion_costs];
+        let gated = [static_pools, buffers, gangs, overlays, quotas, deletion_costs];
         always.into_iter().chain(gated.into_iter().flatten()).collect()
     }
 }

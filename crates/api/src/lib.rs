@@ -1,6 +1,6 @@
 //! Kubernetes types of karpenter.sh and karpenter.k8s.aws, their CRDs, conversions and the reading of manifests.
 //!
-//! - [`autoscaling`]: CapacityBuffer, CapacityQuota; [`overlays`]: NodeOverlay; [`kwok`]: the node class of Karpenter's test provider.
+//! - [`autoscaling`]: CapacityBuffer, CapacityQuota; [`provisioning`]: ProvisioningRequest; [`overlays`]: NodeOverlay; [`kwok`]: the node class of Karpenter's test provider.
 //! - [`resource`]: what is read of `resource.k8s.io`, dynamic resource allocation.
 //! - [`v1`] is what is stored; [`v1beta1`], [`v1alpha5`] and [`v1alpha1`] are converted to it by [`convert`].
 //! - [`crds`]: the schemas, with their CEL rules, from which `deploy/crds` is written; [`schema`] judges objects by them.
@@ -19,6 +19,7 @@ pub mod kwok;
 pub mod manifest;
 pub mod names;
 pub mod overlays;
+pub mod provisioning;
 pub mod quantity;
 pub mod resource;
 pub mod schema;

@@ -11,7 +11,8 @@
 //! - Devices that pods claim, whole or in part, by dynamic resource allocation: [`dra`].
 //! - Prices by which plans weigh offerings whose instances were taken back: [`interruption_prices`].
 //! - Replicas of a workload that are kept off spot: [`spot_share`].
-//! - Nodes whether or not pods wait: [`static_pools`]; room for pods that do not exist yet: [`buffers`].
+//! - Nodes whether or not pods wait: [`static_pools`]; room for pods that do not exist yet: [`buffers`],
+//!   and for all pods of a group or none: [`gangs`].
 //! - Nodes that go: [`disruption`] by our own decision within [`budgets`], [`interruption`] by EC2's, [`collection`] of what
 //!   nobody owns, and [`termination`], by which every one of them goes; [`deletion_costs`], by which pods leave them before.
 //! - Answers to an operator who asks why, from the same reasons: [`explain`].
@@ -34,6 +35,7 @@ pub mod dra;
 pub mod expendable;
 pub mod explain;
 pub mod faults;
+pub mod gangs;
 pub mod images;
 pub mod instance_type;
 pub mod interruption;

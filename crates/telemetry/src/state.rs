@@ -127,6 +127,7 @@ impl Latest {
         pools(page, &view);
         held::static_pools(page, &actors["static_pools"]);
         held::buffers(page, &actors["buffers"]);
+        held::requests(page, &actors["gangs"]);
         held::quotas(page, &actors["quotas"]);
         held::deletion_costs(page, &actors["deletion_costs"]);
         eligible(page, &view.snapshot);

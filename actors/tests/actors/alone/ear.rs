@@ -10,12 +10,12 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_actors::leadership::messages::{Deposed, Elected};
 use dovetail_actors::messages::{
-    Batch, CameToNothing, CannotUse, ClaimChanged, ClaimGone, ClaimRefused, ClaimSoldOut, ClassChanged, ClosedPools,
-    ClusterChanged, CommitmentsKnown, CountedCommitments, DevicesChanged, FreedReserved, FullSubnets, HoldClaims,
-    HoldRoom, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, LaunchClaims, LaunchedOffering, LookUp,
-    MarkDeleting, NodeChanged, NodeGone, NodeUnused, NotRead, NotRegistered, PackNow, PlanClaims, Planned, PodBound,
-    PodGone, PodPending, PodSeen, PoolChanged, Record, Refused, Remove, ReservationTakenBack, Roll, TakeObserved,
-    TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns, WorldChanged, Wrote,
+    Batch, BookRoom, CameToNothing, CannotUse, ClaimChanged, ClaimGone, ClaimRefused, ClaimSoldOut, ClassChanged,
+    ClosedPools, ClusterChanged, CommitmentsKnown, CountedCommitments, DevicesChanged, FreedReserved, FullSubnets,
+    HoldClaims, HoldRoom, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, LaunchClaims, LaunchedOffering,
+    LookUp, MarkDeleting, NodeChanged, NodeGone, NodeUnused, NotRead, NotRegistered, PackNow, PlanClaims, Planned,
+    PodBound, PodGone, PodPending, PodSeen, PoolChanged, Record, Refused, Remove, ReservationTakenBack, Roll,
+    TakeObserved, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns, WorldChanged, Wrote,
 };
 use dovetail_core::InstanceType;
 use dovetail_core::cluster_state::{ClusterState, Snapshot};
@@ -171,6 +171,7 @@ hears!(
     ClusterChanged,
     DevicesChanged,
     HoldClaims,
+    BookRoom,
     HoldRoom,
     InstanceKnown,
     InstancesSeen,

@@ -15,6 +15,7 @@ mod overlay;
 pub(crate) mod parts;
 pub mod patterns;
 mod pool;
+mod provisioning;
 mod quota;
 mod v1beta1;
 
@@ -26,7 +27,7 @@ use serde_json::{Value, json};
 
 use crate::names::GROUP;
 use crate::names::provider::Provider;
-use crate::{autoscaling, overlays, v1, v1alpha1, v1alpha5, v1beta1 as beta};
+use crate::{autoscaling, overlays, provisioning as requests, v1, v1alpha1, v1alpha5, v1beta1 as beta};
 
 /// All CRDs, in the order NodePool, NodeClaim, EC2NodeClass.
 pub fn crds() -> Vec<CustomResourceDefinition> {
@@ -111,6 +112,20 @@ pub fn quota_crd_file() -> Result<(String, String), serde_json::Error> {
     Ok((format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural), yaml(&crd)?))
 }
 
+/// The CRD of ProvisioningRequest: Cluster Autoscaler's kind, to be installed only where it is not there.
+pub fn request_crd() -> CustomResourceDefinition {
+    with_schema(requests::ProvisioningRequest::crd(), provisioning::schema())
+}
+
+/// File name and content of the CRD of ProvisioningRequest, which belongs to no chart of ours.
+///
+/// # Errors
+/// As [`crd_files`].
+pub fn request_crd_file() -> Result<(String, String), serde_json::Error> {
+    let crd = request_crd();
+    Ok((format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural), yaml(&crd)?))
+}
+
 /// The CRD of NodeOverlay, which is read where the feature gate NodeOverlay is open.
 pub fn overlay_crd() -> CustomResourceDefinition {
     with_schema(overlays::NodeOverlay::crd(), overlay::schema())
@@ -139,6 +154,7 @@ pub fn schema_of(api_version: &str, kind: &str) -> Option<Value> {
         ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate") => alpha::node_template(),
         (overlays::API_VERSION, overlays::KIND) => overlay::schema(),
         (version, "CapacityQuota") if autoscaling::VERSIONS.contains(&version) => quota::schema(),
+        (version, requests::KIND) if requests::VERSIONS.contains(&version) => provisioning::schema(),
         (version, "CapacityBuffer") if autoscaling::VERSIONS.contains(&version) => buffer::schema(),
         _ => return None,
     };

@@ -70,6 +70,19 @@ fn the_crd_of_capacity_quotas_is_a_file_of_its_own() {
     assert!(!crds::crds_yaml().unwrap().contains("capacityquotas"));
 }
 
+/// As that of capacity buffers.
+#[test]
+fn the_crd_of_provisioning_requests_is_a_file_of_its_own() {
+    let (name, text) = crds::request_crd_file().unwrap();
+    let path = folder().with_file_name("requests").join(&name);
+    if std::env::var_os("UPDATE").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, &text).unwrap();
+    }
+    assert!(fs::read_to_string(&path).unwrap_or_default() == text, "{name} is stale: run with UPDATE=1");
+    assert!(!crds::crds_yaml().unwrap().contains("provisioningrequests"));
+}
+
 #[test]
 fn the_yaml_says_what_the_objects_say() {
     let all = crds::crds().into_iter().chain(crds::alpha_crds()).chain([crds::overlay_crd()]);

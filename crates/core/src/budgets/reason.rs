@@ -20,7 +20,7 @@ pub enum RemovalReason {
     GarbageCollected,
     /// Its Node has been unwell for too long.
     Unhealthy,
-    /// Its static pool has more nodes than `spec.replicas`.
+    /// Its static pool has more nodes than `spec.replicas`, or the request that it was launched for has come to nothing.
     Overprovisioned,
 }
 

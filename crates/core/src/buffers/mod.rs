@@ -17,7 +17,7 @@ mod memory;
 mod placing;
 mod schedule;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod verdict;
 
 pub use demand::{Buffer, BufferFault, BufferSource, MOST_CHUNKS, MOST_CHUNKS_OF_ALL, buffer_demand, cap_all};

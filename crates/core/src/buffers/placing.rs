@@ -8,13 +8,13 @@ use dovetail_api::names::annotations::LAUNCHED_FOR_ROOM;
 use dovetail_api::v1::NodeClaim;
 
 use super::demand::{Buffer, CHUNK_NAME};
-use crate::cluster_state::{HeldRoom, NominationTarget, Planning, PlanningInput, Snapshot, with_itself};
+use crate::cluster_state::{HeldRoom, NominationTarget, Planning, PlanningInput, Snapshot, take_in};
 use crate::explain;
 use crate::instance_type::Offering;
 use crate::labels;
 use crate::pack::{Packing, PlannedClaim};
 use crate::pod::Pod;
-use crate::problem::{ExistingNode, Problem};
+use crate::problem::Problem;
 use crate::resources::{CPU, MEMORY, Resources};
 
 /// Most buffers that a claim's annotation names.
@@ -135,20 +135,6 @@ fn pack_rest(
     }
     planning.problem = Arc::new(problem);
     ChunkProblem { planning, keys: buffers.iter().map(Buffer::key).collect(), first, owners, kept: Vec::new() }
-}
-
-/// Puts a chunk on a node where it has room.
-fn take_in(node: &mut ExistingNode, chunk: &Pod) -> bool {
-    let mut used = node.used.clone();
-    used.add(&with_itself(&chunk.requests));
-    let mut all = used.clone();
-    all.add(&node.daemon_requests);
-    let fits = all.fits_in(&node.allocatable);
-    if fits {
-        node.used = used;
-        node.pods.push(chunk.clone());
-    }
-    fits
 }
 
 /// Room for which a claim was launched: numbers of chunks by namespace and name of their buffers.

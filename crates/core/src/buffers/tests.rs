@@ -110,14 +110,14 @@ fn schedule_holds_by_its_own_time_zone() {
     }
 }
 
-struct World {
-    state: ClusterState,
+pub(crate) struct World {
+    pub state: ClusterState,
     version: u64,
 }
 
 impl World {
     /// A pool whose nodes have 4 CPUs.
-    fn new(limits: Value) -> Self {
+    pub fn new(limits: Value) -> Self {
         let mut world = Self { state: ClusterState::new(), version: 1 };
         let spec = json!({"limits": limits, "template": {"spec": {"requirements": [],
             "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}}}});
@@ -134,15 +134,18 @@ impl World {
         self.version.to_string()
     }
 
-    fn claim(&mut self, name: &str, initialized: bool, room: Option<&str>) {
+    pub fn claim(&mut self, name: &str, initialized: bool, room: Option<&str>) {
+        let annotations = room.into_iter().map(|room| ("dovetail.dev/launched-for-room", room)).collect();
+        self.claim_with(name, initialized, &annotations);
+    }
+
+    pub fn claim_with(&mut self, name: &str, initialized: bool, annotations: &BTreeMap<&str, &str>) {
         let condition = |type_: &str| json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": now()});
         let mut conditions = vec![condition("Launched")];
         conditions
             .extend(initialized.then(|| [condition("Initialized"), condition("Registered")]).into_iter().flatten());
         let (version, capacity) = (self.next(), json!({"cpu": "4", "memory": "16Gi", "pods": "29"}));
         let node = if initialized { name } else { "" };
-        let annotations: BTreeMap<&str, &str> =
-            room.into_iter().map(|room| ("dovetail.dev/launched-for-room", room)).collect();
         let claim = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
             "metadata": {"name": name, "uid": format!("uid-{name}"), "resourceVersion": version,
                 "annotations": annotations, "labels": {"karpenter.sh/nodepool": "base"}},
@@ -154,8 +157,12 @@ impl World {
     }
 
     /// A claim whose node is ready.
-    fn node(&mut self, name: &str) {
-        self.claim(name, true, None);
+    pub fn node(&mut self, name: &str) {
+        self.node_with(name, &BTreeMap::new());
+    }
+
+    pub fn node_with(&mut self, name: &str, annotations: &BTreeMap<&str, &str>) {
+        self.claim_with(name, true, annotations);
         let (version, capacity) = (self.next(), json!({"cpu": "4", "memory": "16Gi", "pods": "29"}));
         let node = json!({"metadata": {"name": name, "uid": format!("n-{name}"), "resourceVersion": version,
                 "labels": {"karpenter.sh/nodepool": "base", "karpenter.sh/registered": "true",
@@ -166,31 +173,42 @@ impl World {
         self.state.apply_node(&serde_json::from_value::<Node>(node).unwrap());
     }
 
-    fn pod(&mut self, name: &str, node: Option<&str>, cpu: &str) {
+    pub fn pod(&mut self, name: &str, node: Option<&str>, cpu: &str) {
+        self.pod_with(name, node, cpu, &BTreeMap::new());
+    }
+
+    pub fn pod_with(&mut self, name: &str, node: Option<&str>, cpu: &str, annotations: &BTreeMap<&str, &str>) {
         let version = self.next();
         let status = match node {
             Some(_) => json!({"phase": "Running"}),
             None => json!({"phase": "Pending",
                 "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}),
         };
-        let pod = json!({"metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": version},
+        let metadata = json!({"name": name, "namespace": "default", "uid": name, "resourceVersion": version,
+            "annotations": annotations});
+        let pod = json!({"metadata": metadata,
             "spec": {"nodeName": node, "containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]},
             "status": status});
         self.state.apply_pod(&serde_json::from_value::<KubePod>(pod).unwrap()).unwrap();
     }
 
-    fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> Snapshot {
         self.state.snapshot()
     }
 
-    fn plan(&self, buffers: &[Buffer]) -> (ChunkProblem, Packing, BufferPlan) {
+    /// Input of a problem beside the snapshot: one type of 4 CPUs.
+    pub fn input(now: Moment) -> PlanningInput {
         let offering =
             json!({"zone": "a", "capacityType": "on-demand", "price": 0.2, "available": true, "requirements": []});
         let kind = json!({"name": "four", "capacity": {"cpu": "4", "memory": "16Gi", "pods": "29"}, "requirements": [],
             "offerings": [offering]});
         let kind: InstanceType = serde_json::from_value(kind).unwrap();
         let instance_types = [("default".to_owned(), Arc::new(vec![Arc::new(kind)]))].into();
-        let input = PlanningInput { instance_types, now: at(0), ..PlanningInput::default() };
+        PlanningInput { instance_types, now, ..PlanningInput::default() }
+    }
+
+    fn plan(&self, buffers: &[Buffer]) -> (ChunkProblem, Packing, BufferPlan) {
+        let input = Self::input(at(0));
         let asked = plan_chunks(&self.snapshot(), &input, buffers, |_| false);
         let packing = solve(&asked.planning.problem, &Options::default());
         let plan = BufferPlan::from_packing(buffers, &asked, &packing);

@@ -51,12 +51,12 @@ pub use moves::PodMoves;
 pub use objects::budget::BudgetEntry;
 pub use objects::claim::{ClaimEntry, ClaimFacts};
 pub use objects::load::Load;
-pub(crate) use objects::load::with_itself;
 pub use objects::node::NodeEntry;
 pub use objects::pod::{DoNotDisrupt, PodEntry, is_provisionable, is_unmarked};
 pub use objects::reboot::{RebootNote, RebootState};
 pub use placing::closed_pools::ClosedPool;
 pub use placing::held_room::HeldRoom;
+pub(crate) use placing::held_room::take_in;
 pub use placing::kept_places::KeptPlace;
 pub use placing::nominations::{Nomination, NominationTarget};
 pub use placing::refused_places::{RefusedPlace, RefusedPlaces};
@@ -215,6 +215,11 @@ pub struct Snapshot {
     pub observed: Arc<Observed>,
     /// Room that capacity buffers hold; `None` until it is known, and where their feature gate is closed.
     pub room: Option<Arc<HeldRoom>>,
+    /// Room that ProvisioningRequests have booked: plans count it as taken. `None` until it is known, and where their feature
+    /// gate is closed.
+    pub booked: Option<Arc<HeldRoom>>,
+    /// True where the gate of ProvisioningRequests is open: nothing is launched for pods that consume one.
+    pub bookings: bool,
     /// NodeOverlays; none where their feature gate is closed.
     pub overlays: OverlayBook,
     /// CapacityQuotas; none where their feature gate is closed.

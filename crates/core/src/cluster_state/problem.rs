@@ -146,6 +146,7 @@ impl Snapshot {
             existing.iter().map(|node| self.attached(self.on_node(node, &expected).into_iter())).collect();
         problem.pods = self.with_volumes(to_pack, &attached.iter().flatten().cloned().collect());
         self.mark_expendable(&mut problem.pods);
+        self.mark_consumers(&mut problem.pods);
         self.spread_by_default(&input.default_spread, &mut problem.pods);
         if input.preferences == PreferencePolicy::Respect {
             self.relax(&mut problem.pods, input.now);
@@ -289,6 +290,7 @@ impl Snapshot {
             used.add(&with_itself(&entry.pod.requests));
             pods.push(Pod::clone(&entry.pod));
         }
+        self.take_booked(node, &mut used, &mut pods);
         let daemon_requests = daemons.requests(node, &used, load.map(AsRef::as_ref));
         if load.is_some_and(|load| load.pods.values().any(|entry| entry.unreadable)) {
             // Its requests are unknown: a negative rest fits no pod.

@@ -26,6 +26,8 @@ pub(crate) const NOT_SUPPORTED: &str = " is not supported yet";
 
 /// Beginning of the uid of a pod that is no object: the room of one, which a capacity buffer holds.
 pub(crate) const ROOM_UID: &str = "capacity-buffer.";
+/// The same of room that a ProvisioningRequest has booked.
+pub(crate) const BOOKED_UID: &str = "provisioning-request.";
 
 /// A pod, as far as scheduling needs it. Fields are named as in a Pod's metadata and spec.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -122,10 +124,16 @@ impl Pod {
         }
     }
 
-    /// True if it is no object, but room that a capacity buffer holds.
+    /// True if it is no object, but room that is held.
     #[must_use]
     pub fn is_room(&self) -> bool {
-        self.uid.starts_with(ROOM_UID)
+        self.uid.starts_with(ROOM_UID) || self.is_booked()
+    }
+
+    /// True if it is no object, but room that a ProvisioningRequest has booked.
+    #[must_use]
+    pub fn is_booked(&self) -> bool {
+        self.uid.starts_with(BOOKED_UID)
     }
 
     /// The uid of the pod that is there: its own, or, for a pod that is still to come, that of the pod which it follows.

@@ -34,9 +34,11 @@ pub(crate) fn note(world: &World) {
         }
         note(fields);
     }
-    for buffer in world.api.list(&Gvr::new("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers")) {
-        let (namespace, name) = (buffer["metadata"]["namespace"].clone(), buffer["metadata"]["name"].clone());
-        note(vec![("resource", json!("capacitybuffers")), ("namespace", namespace), ("name", name)]);
+    for (version, plural) in [("v1beta1", "capacitybuffers"), ("v1", "provisioningrequests")] {
+        for one in world.api.list(&Gvr::new("autoscaling.x-k8s.io", version, plural)) {
+            let (namespace, name) = (one["metadata"]["namespace"].clone(), one["metadata"]["name"].clone());
+            note(vec![("resource", json!(plural)), ("namespace", namespace), ("name", name)]);
+        }
     }
     for set in world.api.list(&Gvr::new("apps", "v1", "daemonsets")) {
         note(vec![
@@ -102,7 +104,7 @@ pub(super) struct RulesInForce {
     pub pools: BTreeMap<String, PoolRules>,
     /// Most that a pod of each DaemonSet requests on every node, by namespace and name.
     daemons: BTreeMap<(String, String), AmountsByName>,
-    /// True if there are CapacityBuffers, whose nodes come whatever pods wait.
+    /// True if there are CapacityBuffers or ProvisioningRequests, whose nodes come whatever pods wait.
     pub buffers: bool,
     /// StatefulSets, whose pods come one after another, by namespace and name: a planner counts all of their pods.
     pub ordered: BTreeMap<(String, String), Ordered>,
@@ -167,7 +169,7 @@ impl RulesInForce {
                 let slots = value("paidSlots").as_array().into_iter().flatten().map(PaidSlots::from_json).collect();
                 self.pools.insert(name, PoolRules { limits, budgets, ttl, replicas, slots });
             }
-            "capacitybuffers" => self.buffers = true,
+            "capacitybuffers" | "provisioningrequests" => self.buffers = true,
             "statefulsets" => {
                 let own = self.ordered.entry((entry.text("namespace").to_owned(), name)).or_default();
                 let replicas = value("replicas").as_i64().unwrap_or(1);

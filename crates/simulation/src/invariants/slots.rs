@@ -146,6 +146,7 @@ fn moves_all(world: &World) -> bool {
         && none("apps", "v1", "statefulsets")
         && none("batch", "v1", "jobs")
         && none("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers")
+        && none("autoscaling.x-k8s.io", "v1", "provisioningrequests")
         && none("karpenter.sh", "v1alpha1", "nodeoverlays")
         && world.api.list(&PODS).iter().all(|pod| is_owned(pod))
         && world.api.list(&DAEMON_SETS).iter().all(|set| is_everywhere(set));

@@ -16,7 +16,7 @@ use super::copy::Copy;
 use super::kinds::text;
 
 /// Annotations that say what the provisioner of the cluster has done, and nothing of what is wanted; those of the sandbox.
-const NOT_COPIED: [&str; 16] = [
+const NOT_COPIED: [&str; 17] = [
     annotations::TERM,
     annotations::LEASE,
     annotations::LAUNCH_TOKEN,
@@ -27,6 +27,7 @@ const NOT_COPIED: [&str; 16] = [
     annotations::INTERRUPTION,
     annotations::LAUNCHED_FOR,
     annotations::LAUNCHED_FOR_ROOM,
+    annotations::LAUNCHED_FOR_REQUEST,
     annotations::UNUSED_LAUNCHES,
     annotations::ENDED_FIRST,
     annotations::REPAIR_PACE,

@@ -23,6 +23,7 @@ pub const DELETABLE: &[&str] = &[
     "CapacityBuffer",
     "NodeOverlay",
     "CapacityQuota",
+    "ProvisioningRequest",
 ];
 
 /// The resource of a kind that steps may name.
@@ -45,6 +46,7 @@ pub(super) fn resource(kind: &str) -> Gvr {
         "Lease" => Gvr::new("coordination.k8s.io", "v1", "leases"),
         "NodeOverlay" => Gvr::new("karpenter.sh", "v1alpha1", "nodeoverlays"),
         "CapacityBuffer" => Gvr::new("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers"),
+        "ProvisioningRequest" => Gvr::new("autoscaling.x-k8s.io", "v1", "provisioningrequests"),
         "CapacityQuota" => Gvr::new("autoscaling.x-k8s.io", "v1beta1", "capacityquotas"),
         _ => Gvr::new("", "v1", "pods"),
     }

@@ -29,7 +29,8 @@ pub fn install_crds(api: &ApiServer, converts: bool, settings: &Settings) -> Res
     let buffers = settings.capacity_buffers().then(dovetail_api::crds::buffer_crd);
     let overlays = settings.node_overlays().then(dovetail_api::crds::overlay_crd);
     let quotas = settings.capacity_quotas().then(dovetail_api::crds::quota_crd);
-    for mut crd in own.chain(buffers).chain(overlays).chain(quotas) {
+    let requests = settings.provisioning_requests().then(dovetail_api::crds::request_crd);
+    for mut crd in own.chain(buffers).chain(overlays).chain(quotas).chain(requests) {
         crd.spec.versions.iter_mut().for_each(|version| version.served |= converts);
         let mut value = serde_json::to_value(&crd).map_err(|why| Failure::System(why.to_string()))?;
         typed(&mut value, "apiextensions.k8s.io/v1", "CustomResourceDefinition");

@@ -39,6 +39,23 @@ pub fn buffers(page: &mut MetricsPage, said: &Value) {
     }
 }
 
+/// Writes the pods of ProvisioningRequests, by where their room is.
+pub fn requests(page: &mut MetricsPage, said: &Value) {
+    let Some(requests) = said["requests"].as_object().filter(|requests| !requests.is_empty()) else { return };
+    let name = "dovetail_provisioning_request_pods";
+    page.gauge(
+        name,
+        "Pods of ProvisioningRequests, and those of them that have room and have not come: pods, ready, coming",
+    );
+    for (key, request) in requests {
+        let Some((namespace, own)) = key.split_once('/') else { continue };
+        for state in ["pods", "ready", "coming"] {
+            let labels = [("namespace", namespace), ("request", own), ("state", state)];
+            page.sample(name, &labels, request[state].as_f64().unwrap_or_default());
+        }
+    }
+}
+
 /// Writes limits of quotas, and what Nodes have of them.
 pub fn quotas(page: &mut MetricsPage, said: &Value) {
     let Some(quotas) = said["quotas"].as_object().filter(|quotas| !quotas.is_empty()) else { return };
@@ -72,11 +89,13 @@ pub fn lines(actors: &Value) -> Vec<Value> {
     let pools = pools.map(|(name, pool)| json!([format!("static pool {name}"), pool["says"]]));
     let buffers = actors["buffers"]["buffers"].as_object().into_iter().flatten();
     let buffers = buffers.map(|(name, buffer)| json!([format!("capacity buffer {name}"), line(buffer)]));
+    let requests = actors["gangs"]["requests"].as_object().into_iter().flatten();
+    let requests = requests.map(|(name, request)| json!([format!("provisioning request {name}"), request["says"]]));
     let quotas = actors["quotas"]["quotas"].as_object().into_iter().flatten();
     let quotas = quotas.map(|(name, quota)| json!([format!("capacity quota {name}"), of_quota(quota)]));
     let costs = actors["deletion_costs"]["values"].as_object().filter(|values| !values.is_empty());
     let costs = costs.map(|values| json!(["deletion costs", costs_line(values)]));
-    pools.chain(buffers).chain(quotas).chain(costs).collect()
+    pools.chain(buffers).chain(requests).chain(quotas).chain(costs).collect()
 }
 
 /// A quota's sentence, with what is used of it.
@@ -129,6 +148,20 @@ mod tests {
         assert!(page.text().lines().any(|one| one == metric), "{}", page.text());
         let line = json!(["capacity buffer shop/spare", "room for 2 of 3 pods ($0.0834 an hour)"]);
         assert_eq!(lines(&json!({"buffers": said})), [line]);
+    }
+
+    #[test]
+    fn requests_are_shown_with_their_pods() {
+        let request = json!({"pods": 20, "ready": 8, "coming": 12, "says": "CapacityIsComing: soon"});
+        let said = json!({"requests": {"ml/train": request}});
+        let mut page = MetricsPage::default();
+        requests(&mut page, &json!(null));
+        assert_eq!(page.series(), 0, "nothing without the gate");
+        requests(&mut page, &said);
+        let metric = "dovetail_provisioning_request_pods{namespace=\"ml\",request=\"train\",state=\"coming\"} 12";
+        assert!(page.text().lines().any(|one| one == metric), "{}", page.text());
+        let line = json!(["provisioning request ml/train", "CapacityIsComing: soon"]);
+        assert_eq!(lines(&json!({"gangs": said})), [line]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_api::names::annotations;
+use dovetail_api::provisioning;
 use dovetail_api::v1::parse_go_duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod as KubePod;
@@ -78,6 +79,8 @@ pub struct PodEntry {
     pub unreadable: bool,
     /// True if its priority is below the cutoff: it is worth no node (docs/decisions/078).
     pub expendable: bool,
+    /// Name of the ProvisioningRequest, of its namespace, whose room it takes.
+    pub consumes: Option<Arc<str>>,
     /// Split of its workload between spot and other nodes that its annotations ask for.
     pub spot_share: WrittenShare,
 }
@@ -160,6 +163,7 @@ impl PodEntry {
             eviction_cost: eviction_cost(annotated, scheduled.priority),
             deletion_cost: DeletionCost::from_annotations(annotated),
             spot_share: WrittenShare::from_annotations(annotated),
+            consumes: consumed_request(annotated),
             stays_for_good: !returns_elsewhere(pod),
             do_not_disrupt: DoNotDisrupt::from_pod(pod),
             asks_by: DoNotDisrupt::key(pod),
@@ -201,15 +205,18 @@ impl PodEntry {
         self
     }
 
-    /// Room that a capacity buffer holds on a node, as a pod there: it is worth little to disruption, and no more than room.
+    /// Room that is held on a node, as a pod there: that of a capacity buffer is worth little to disruption, and no more than
+    /// room; that of a booking stays where it is.
     pub(in crate::cluster_state) fn of_room(chunk: &Arc<Pod>, node_name: &str) -> Self {
         let entry = Self::from_pod(&KubePod::default(), Pod::clone(chunk));
         let (node_name, workload) = (node_name.to_owned(), format!("capacity-buffer/{}", chunk.namespace));
+        let do_not_disrupt = if chunk.is_booked() { DoNotDisrupt::Always } else { DoNotDisrupt::No };
         Self {
             pod: chunk.clone(),
             node_name,
             workload,
             eviction_cost: COST_OF_ROOM,
+            do_not_disrupt,
             provisionable: false,
             unmarked: false,
             ..entry
@@ -333,6 +340,12 @@ fn can_be_given_a_node(pod: &KubePod) -> bool {
 fn nominated(pod: &KubePod) -> Option<&str> {
     let node = pod.status.as_ref().and_then(|status| status.nominated_node_name.as_deref());
     node.filter(|node| !node.is_empty())
+}
+
+/// The name in the annotation by which a pod takes the room of a request, by the earlier key only where the other is absent.
+fn consumed_request(annotated: &BTreeMap<String, String>) -> Option<Arc<str>> {
+    let written = annotated.get(provisioning::CONSUME).or_else(|| annotated.get(provisioning::CONSUME_EARLIER));
+    written.filter(|name| !name.is_empty()).map(|name| Arc::from(name.as_str()))
 }
 
 fn grace(pod: &KubePod) -> Duration {

@@ -1,5 +1,6 @@
 //! Places at which pods are expected, or not: nominations, places kept for pods, nodes and pools that are left out.
 
+mod bookings;
 pub(super) mod closed_pools;
 pub(super) mod expendable;
 pub(super) mod held_room;

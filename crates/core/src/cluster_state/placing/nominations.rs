@@ -259,7 +259,7 @@ impl ClusterState {
         self.now.sold_out = Arc::default();
         self.now.closed_pools = Arc::default();
         self.now.refused_places = Arc::default();
-        self.now.room = None;
+        (self.now.room, self.now.booked) = (None, None);
         self.uses.forget_plans();
         let planned: Vec<_> =
             self.now.claims.iter().filter(|(_, entry)| entry.is_planned()).map(|(name, _)| name.clone()).collect();
@@ -360,7 +360,7 @@ impl Snapshot {
         goes && !entry.terminal && self.deleting.nodes.contains(&entry.node_name)
     }
 
-    /// True if some pod is expected at a place, or the room of a capacity buffer is held there.
+    /// True if some pod is expected at a place, or room is held there.
     #[must_use]
     pub fn is_awaited(&self, at: &NominationTarget, now: Moment) -> bool {
         self.holds_room(at)
@@ -376,7 +376,7 @@ impl Snapshot {
     /// Every place that some pod is expected at, or room is held at.
     #[must_use]
     pub fn awaited(&self, now: Moment) -> BTreeSet<&NominationTarget> {
-        let held = self.room.iter().flat_map(|room| room.keys());
+        let held = self.room.iter().chain(&self.booked).flat_map(|room| room.keys());
         self.nominations.keys().filter_map(|uid| self.expected_on(uid, now)).chain(held).collect()
     }
 }
