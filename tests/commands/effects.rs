@@ -140,6 +140,7 @@ fn every_setting_is_read_or_is_said_to_have_no_effect() {
         let field = match &set[..end] {
             // Read by functions of the settings.
             "set_gates" => "reserved_capacity()",
+            "aws_gates" | "ignore_devices" => "devices()",
             "cpu_requests" => "cores()",
             "ami_refresh" | "subnet_refresh" => "class_refresh()",
             // Groups of other crates, which are handed on whole.

@@ -3,6 +3,7 @@
 mod batcher;
 mod buffers;
 mod devices;
+mod gangs;
 mod launcher;
 mod launcher_ceilings;
 mod launcher_merging;
