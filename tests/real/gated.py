@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What stands behind gates, on the real control plane: Nodes of the provider kwok, and two replicas.
 
-    gated.py [quota] [overlay] [buffer] [share] [size] [scale-in]      all of them unless some are said
+    gated.py [quota] [overlay] [buffer] [gang] [share] [size] [scale-in]      all of them unless some are said
 
 quota: more pods than a CapacityQuota lets nodes be for. The leader is killed while claims are on their way, and the quota holds
 whenever it is looked at; raised, the rest gets nodes; lowered, nothing goes.
@@ -10,6 +10,9 @@ overlay: a NodeOverlay makes a larger type the cheapest, and is forgotten when i
 and names the other; pods get a node for a resource that an overlay promises.
 
 buffer: 50 pods come to a buffer that is ready: no claim is made for them. Then it is refilled, and deleted.
+
+gang: a ProvisioningRequest for more than a quota allows gets no node; one that fits gets all of its own, through a killed leader,
+and says so when the last is ready. Its pods find them, without another claim; one that nobody uses is given back when it is deleted.
 
 share: two replicas off spot and half of the rest on spot, through a leader that is killed, a rollout and a scale-in.
 
@@ -35,6 +38,7 @@ POOL_PATH = "/apis/karpenter.sh/v1/nodepools/default"
 QUOTAS = "/apis/autoscaling.x-k8s.io/v1beta1/capacityquotas"
 OVERLAYS = "/apis/karpenter.sh/v1alpha1/nodeoverlays"
 BUFFERS = "/apis/autoscaling.x-k8s.io/v1beta1/namespaces/default/capacitybuffers"
+REQUESTS = "/apis/autoscaling.x-k8s.io/v1/namespaces/default/provisioningrequests"
 TEMPLATES = "/api/v1/namespaces/default/podtemplates"
 PODS = "/api/v1/namespaces/default/pods"
 CPU, CAPACITY, TYPE = "karpenter.kwok.sh/instance-cpu", "karpenter.sh/capacity-type", "node.kubernetes.io/instance-type"
@@ -216,6 +220,56 @@ def buffer(proof):
     put_away(proof, leader, pods, "load-0")
 
 
+def request(proof, name, count):
+    """A ProvisioningRequest of the atomic class, for pods like those of the PodTemplate `load`."""
+    made = {"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest", "metadata": {"name": name},
+            "spec": {"provisioningClassName": "best-effort-atomic-scale-up.autoscaling.x-k8s.io",
+                     "podSets": [{"podTemplateRef": {"name": "load"}, "count": count}]}}
+    proof.until("the request is taken", lambda: proof.kube.create(REQUESTS, made) or True)
+
+
+def gang(proof):
+    """Nodes for all pods of a request, or for none."""
+    crds = [DEPLOY / "requests/autoscaling.x-k8s.io_provisioningrequests.yaml", DEPLOY / "quotas/autoscaling.x-k8s.io_capacityquotas.yaml"]
+    leader, pods = begin(proof, crds=crds)
+    made = deployment(0, *ONE, 20)
+    proof.kube.create(TEMPLATES, {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "load"}, "template": made["spec"]["template"]})
+    limit = {"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityQuota", "metadata": {"name": "all"},
+             "spec": {"limits": {"resources": {"cpu": 40}}}}
+    proof.until("the quota is taken", lambda: proof.kube.create(QUOTAS, limit) or True)
+    proof.until("the quota is held", lambda: status_of(proof.get(f"{QUOTAS}/all"), "Reconciled") == "True")
+    most = Look(lambda: len(proof.claims()))
+    provisioned = lambda name: condition(proof.get(f"{REQUESTS}/{name}"), "Provisioned") or {}
+    request(proof, "large", 60)
+    proof.until("that the large one has no room is said", lambda: provisioned("large").get("reason") == "CapacityIsNotFound")
+    time.sleep(QUIET)
+    proof.check("a gang of which a part would fit gets no node", most.most == 0, f"{most.most}; {provisioned('large').get('message')}")
+    proof.kube.call("DELETE", f"{REQUESTS}/large")
+    request(proof, "fits", 20)
+    proof.until("NodeClaims are there", proof.claims)
+    kill_leader(proof, leader)
+    took = proof.until("the one that fits is provisioned", lambda: provisioned("fits").get("status") == "True")
+    nodes, claims = proof.nodes(), set(proof.claims())
+    ready = [one for one in nodes.values() if status_of(one, "Ready") == "True"]
+    proof.check("all its nodes are ready when it says so", len(ready) == len(nodes) == len(claims) > 0, f"{len(ready)} of {len(nodes)}")
+    proof.row("nodes of a gang of 20, and seconds until all were ready, a leader killed meanwhile", f"{len(nodes)}, {took:.1f}")
+    time.sleep(QUIET)
+    proof.check("they are not given up while they are booked", set(proof.nodes()) == set(nodes))
+    made["spec"]["template"]["metadata"]["annotations"] = {"autoscaling.x-k8s.io/consume-provisioning-request": "fits"}
+    proof.kube.create(DEPLOYMENTS, made)
+    proof.until("its pods are Ready", lambda: len(pods.ready) == 20)
+    where = {one["spec"]["nodeName"] for one in proof.kube.list(PODS)}
+    proof.check("its pods are on its nodes, without another claim", where <= set(nodes) and set(proof.claims()) <= claims)
+    scale(proof, "load-0", 0)
+    proof.until("its nodes go after its pods", lambda: not proof.claims() and not proof.nodes())
+    request(proof, "unused", 8)
+    proof.until("another is provisioned", lambda: provisioned("unused").get("status") == "True")
+    proof.kube.call("DELETE", f"{REQUESTS}/unused")
+    proof.until("deleted, it leaves nothing", lambda: not proof.claims() and not proof.nodes())
+    most.ended = True
+    put_away(proof, leader, pods, "load-0")
+
+
 def on_spot(proof):
     """How many pods are on spot nodes, and how many not."""
     nodes = {name: one["metadata"]["labels"].get(CAPACITY) for name, one in proof.nodes().items()}
@@ -325,14 +379,15 @@ def scale_in(proof, seen):
 
 
 #: The values of the chart that open each one's gate.
-GATES = {"quota": "capacityQuota", "overlay": "nodeOverlay", "buffer": "capacityBuffer"}
-COURSES = {"quota": quota, "overlay": overlay, "buffer": buffer, "share": share, "size": size}
+GATES = {"quota": ["capacityQuota"], "overlay": ["nodeOverlay"], "buffer": ["capacityBuffer"],
+         "gang": ["provisioningRequest", "capacityQuota"]}
+COURSES = {"quota": quota, "overlay": overlay, "buffer": buffer, "gang": gang, "share": share, "size": size}
 LAST = "scale-in"
 
 
-def proof_of(name, gate):
-    """A cluster of its own, with a gate open."""
-    return Proof(f"gated-{name}", SETTINGS, chart=(*CHART, *([f"settings.featureGates.{gate}=true"] if gate else [])))
+def proof_of(name, gates):
+    """A cluster of its own, with gates open."""
+    return Proof(f"gated-{name}", SETTINGS, chart=(*CHART, *(f"settings.featureGates.{gate}=true" for gate in gates)))
 
 
 def main():
@@ -342,10 +397,10 @@ def main():
     wanted = given.courses or [*COURSES, LAST]
     for name, course in COURSES.items():
         if name in wanted:
-            found += play(course, proof_of(name, GATES.get(name)))
+            found += play(course, proof_of(name, GATES.get(name, [])))
     if LAST in wanted:
-        found += play(scale_in, proof_of("plain", None), seen)
-        found += play(scale_in, proof_of("costs", "podDeletionCostManagement"), seen)
+        found += play(scale_in, proof_of("plain", []), seen)
+        found += play(scale_in, proof_of("costs", ["podDeletionCostManagement"]), seen)
     end(found)
 
 
