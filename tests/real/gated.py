@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What stands behind gates, on the real control plane: Nodes of the provider kwok, and two replicas.
 
-    gated.py [quota] [overlay] [buffer] [gang] [share] [size] [scale-in]      all of them unless some are said
+    gated.py [quota] [overlay] [buffer] [gang] [device] [share] [size] [scale-in]      all of them unless some are said
 
 quota: more pods than a CapacityQuota lets nodes be for. The leader is killed while claims are on their way, and the quota holds
 whenever it is looked at; raised, the rest gets nodes; lowered, nothing goes.
@@ -13,6 +13,9 @@ buffer: 50 pods come to a buffer that is ready: no claim is made for them. Then 
 
 gang: a ProvisioningRequest for more than a quota allows gets no node; one that fits gets all of its own, through a killed leader,
 and says so when the last is ready. Its pods find them, without another claim; one that nobody uses is given back when it is deleted.
+
+device: this script is the driver, and publishes two devices on each node of one type. Pods that claim one each get nodes of that
+type as they need them, a leader killed meanwhile; kube-scheduler allocates. One whose selector no device meets says so.
 
 share: two replicas off spot and half of the rest on spot, through a leader that is killed, a rollout and a scale-in.
 
@@ -39,6 +42,7 @@ QUOTAS = "/apis/autoscaling.x-k8s.io/v1beta1/capacityquotas"
 OVERLAYS = "/apis/karpenter.sh/v1alpha1/nodeoverlays"
 BUFFERS = "/apis/autoscaling.x-k8s.io/v1beta1/namespaces/default/capacitybuffers"
 REQUESTS = "/apis/autoscaling.x-k8s.io/v1/namespaces/default/provisioningrequests"
+RESOURCES = "/apis/resource.k8s.io/v1"
 TEMPLATES = "/api/v1/namespaces/default/podtemplates"
 PODS = "/api/v1/namespaces/default/pods"
 CPU, CAPACITY, TYPE = "karpenter.kwok.sh/instance-cpu", "karpenter.sh/capacity-type", "node.kubernetes.io/instance-type"
@@ -270,6 +274,81 @@ def gang(proof):
     put_away(proof, leader, pods, "load-0")
 
 
+DRIVER = "gpu.example.com"
+
+
+class Driver(threading.Thread):
+    """Publishes two devices on each node of a type, a second after it is there."""
+
+    def __init__(self, proof, kind):
+        super().__init__(daemon=True)
+        self.proof, self.kind, self.ended = proof, kind, False
+        self.start()
+
+    def run(self):
+        while not self.ended:
+            try:
+                for name, node in self.proof.nodes().items():
+                    if node["metadata"]["labels"].get(TYPE) == self.kind:
+                        self.publish(name, node["metadata"]["uid"])
+            except (OSError, Refused):
+                pass
+            time.sleep(1)
+
+    def publish(self, name, uid):
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
+        devices = [{"name": f"gpu-{number}", "attributes": {"model": {"string": "small"}}} for number in range(2)]
+        self.proof.kube.create(f"{RESOURCES}/resourceslices", {
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": f"{name}-gpu", "ownerReferences": [owner]},
+            "spec": {"driver": DRIVER, "nodeName": name, "devices": devices,
+                     "pool": {"name": name, "generation": 1, "resourceSliceCount": 1}}})
+
+
+def claiming(proof, number, model, count):
+    """A Deployment whose pods claim one device of a model each."""
+    selector = {"cel": {"expression": f"device.attributes['{DRIVER}'].model == '{model}'"}}
+    wanted = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "selectors": [selector]}}
+    proof.kube.create(f"{RESOURCES}/namespaces/default/resourceclaimtemplates", {
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": model},
+        "spec": {"spec": {"devices": {"requests": [wanted]}}}})
+    made = deployment(number, *ONE, count)
+    pod = made["spec"]["template"]["spec"]
+    pod["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": model}]
+    pod["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
+    proof.kube.create(DEPLOYMENTS, made)
+
+
+def device(proof):
+    """Pods get nodes with the devices that they claim."""
+    leader, pods = begin(proof, policy="WhenEmpty")
+    kind = "m-8x-amd64-linux"
+    driver = Driver(proof, kind)
+    proof.kube.create(f"{RESOURCES}/deviceclasses", {
+        "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"},
+        "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]}})
+    first = deployment(0, *ONE, 1)
+    first["spec"]["template"]["spec"]["nodeSelector"] = {TYPE: kind}
+    proof.kube.create(DEPLOYMENTS, first)
+    slices = lambda: len(proof.kube.list(f"{RESOURCES}/resourceslices"))
+    proof.until("a node of the type has published its devices", lambda: len(pods.ready) == 1 == slices())
+    claiming(proof, 1, "small", 6)
+    proof.until("more nodes are on their way", lambda: len(proof.claims()) > 1)
+    kill_leader(proof, leader)
+    took = proof.until("six pods have their devices", lambda: len(pods.ready) == 7)
+    types = [one["metadata"]["labels"][TYPE] for one in proof.nodes().values()]
+    proof.check("on three nodes of the type that has them", types == [kind] * 3, types)
+    proof.row("seconds until six pods with a device each were Ready on three nodes, a leader killed meanwhile", f"{took:.1f}")
+    allocated = [one for one in proof.kube.list(f"{RESOURCES}/namespaces/default/resourceclaims") if one.get("status", {}).get("allocation")]
+    proof.check("kube-scheduler has allocated six", len(allocated) == 6, len(allocated))
+    claiming(proof, 2, "huge", 1)
+    says = lambda: [text for _, text in proof.kubernetes_events("FailedScheduling") if "'huge'" in text]
+    proof.until("the pod that no device suits is told the selector", says)
+    time.sleep(QUIET)
+    proof.check("nothing is launched for it", len(proof.claims()) == 3, says()[:1])
+    driver.ended = True
+    put_away(proof, leader, pods, "load-0", "load-1", "load-2")
+
+
 def on_spot(proof):
     """How many pods are on spot nodes, and how many not."""
     nodes = {name: one["metadata"]["labels"].get(CAPACITY) for name, one in proof.nodes().items()}
@@ -381,13 +460,16 @@ def scale_in(proof, seen):
 #: The values of the chart that open each one's gate.
 GATES = {"quota": ["capacityQuota"], "overlay": ["nodeOverlay"], "buffer": ["capacityBuffer"],
          "gang": ["provisioningRequest", "capacityQuota"]}
-COURSES = {"quota": quota, "overlay": overlay, "buffer": buffer, "gang": gang, "share": share, "size": size}
+#: Other values of the chart.
+VALUES = {"device": ["settings.ignoreDRARequests=false"]}
+COURSES = {"quota": quota, "overlay": overlay, "buffer": buffer, "gang": gang, "device": device, "share": share, "size": size}
 LAST = "scale-in"
 
 
 def proof_of(name, gates):
     """A cluster of its own, with gates open."""
-    return Proof(f"gated-{name}", SETTINGS, chart=(*CHART, *(f"settings.featureGates.{gate}=true" for gate in gates)))
+    opened = [f"settings.featureGates.{gate}=true" for gate in gates]
+    return Proof(f"gated-{name}", SETTINGS, chart=(*CHART, *opened, *VALUES.get(name, [])))
 
 
 def main():

@@ -57,7 +57,7 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
          `proof verdicts` holds plan's verdicts on drawn pods against kube-scheduler's, and has the audit log say that what only reads writes nothing; \
          `proof explain` has what is in the way of eight things named there, makes the change that is suggested, and holds a plan against what is then created; \
          `proof doctor` breaks an installation there in 22 ways, one at a time: each has its own check complain, and no other; \
-         `proof gated [PART…]` plays what stands behind gates there: quotas, overlays, buffers, spot shares, resizes, a scale-in; \
+         `proof gated [PART…]` plays what stands behind gates there: quotas, overlays, buffers, gangs, devices, spot shares, resizes, a scale-in; \
          `proof upstream --source PATH` plays the end-to-end suites of a checkout of Karpenter's on the real parts: an hour and more; \
          `proof repair` has nodes of kwok fall sick there, by scripted conditions and an alarm; \
          `proof kwok` is the provider kwok with a killed leader, without any AWS; `proof hostile [--minutes 7]` lets users with few rights do their worst on the real parts, beside ordinary pods; \
