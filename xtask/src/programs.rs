@@ -95,7 +95,7 @@ const OPTIMISED: &[&str] = &["--workspace", "--bins", "--test", "*"];
 /// and its tests take seconds. Each takes a call of its own, in which the libraries that it uses are those of the binary.
 const UNOPTIMISED: [&str; 5] = ["core", "api", "sandbox", "actors", "simulation"];
 
-/// Libraries that are small, or that a library uses which their tests use: it would be built anew.
+/// The other libraries. They are small; the cloud's tests use the sandbox, which uses the cloud and would be built anew with it.
 const LIBRARIES: &[&str] = &["cloud", "input", "observability", "telemetry"];
 
 /// Arguments of the calls, one after the other. For libraries the root package is asked for as well, so that what they use has the
@@ -206,5 +206,24 @@ impl Program {
     pub fn folder_below_root(&self) -> String {
         let folder = self.folder.strip_prefix(root()).unwrap_or(&self.folder).display().to_string();
         if folder.is_empty() { folder } else { format!("{folder}/") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_unit_tests_of_every_library_are_built_once() {
+        let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+        let (_, members) = manifest.split_once("members = [").unwrap();
+        let members: Vec<&str> = members.split_once(']').unwrap().0.split('"').skip(1).step_by(2).collect();
+        let libraries = members.into_iter().filter(|member| root().join(member).join("src").join("lib.rs").exists());
+        let mut there: Vec<&str> = libraries.filter_map(|member| member.rsplit('/').next()).collect();
+        let mut named = [&UNOPTIMISED[..], LIBRARIES].concat();
+        there.sort_unstable();
+        named.sort_unstable();
+        assert_eq!(named, there);
     }
 }
