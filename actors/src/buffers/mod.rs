@@ -27,7 +27,7 @@ use dovetail_core::buffers::{
     Buffer, BufferFault, BufferMemory, BufferPlan, ChunkProblem, buffer_demand, cap_all, plan_chunks,
 };
 use dovetail_core::cluster_state::{HeldRoom, PlanningInput, Snapshot};
-use dovetail_core::pack::{Options, Packing};
+use dovetail_core::pack::Packing;
 use jiff::tz::TimeZone;
 
 use self::sources::Sources;
@@ -244,21 +244,10 @@ async fn find_room(
     }
     let classes = planned.snapshot.used_classes();
     let instance_types = links.catalogue.send(InstanceTypesFor::new(classes)).await.ok()??;
-    let input = PlanningInput {
-        instance_types,
-        preferences: env.settings.preferences,
-        min_values: env.settings.min_values,
-        policy: env.settings.policy,
-        daemon_share: env.settings.daemon_share,
-        default_spread: env.settings.default_spread.clone(),
-        now,
-        ..PlanningInput::default()
-    };
+    let input = PlanningInput { instance_types, now, ..env.planning_input() };
     planned.asked = plan_chunks(&planned.snapshot, &input, &held, |key| paused.contains(key));
-    let (price_per_node, max_option_price) = (env.settings.price_per_node, env.settings.max_option_price);
-    let options = Options { price_per_node, max_option_price, ..Options::default() };
     if !planned.asked.is_empty() {
-        planned.packing = attempt(solver, planned.asked.planning.problem.clone(), options).await.ok()?;
+        planned.packing = attempt(solver, planned.asked.planning.problem.clone(), env.pack_options()).await.ok()?;
     }
     planned.plan = BufferPlan::from_packing(&held, &planned.asked, &planned.packing);
     Some(planned)

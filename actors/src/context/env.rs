@@ -6,8 +6,9 @@ use std::time::Duration;
 use dovetail_api::hash::{OFFSET, fnv_from};
 use dovetail_cloud::CloudIdentity;
 use dovetail_core::clock::{Clock, ClockSkew};
-use dovetail_core::cluster_state::Moment;
+use dovetail_core::cluster_state::{Moment, PlanningInput};
 use dovetail_core::ownership::AskingCluster;
+use dovetail_core::pack::Options;
 
 use crate::context::cluster_clock::ClusterClock;
 use crate::context::outage::Outage;
@@ -88,6 +89,25 @@ impl Env {
     /// This moment on both clocks.
     pub fn moment(&self) -> Moment {
         Moment { monotonic: self.now(), wall: self.wall() }
+    }
+
+    /// Input of a plan by the settings; instance types are the caller's.
+    pub fn planning_input(&self) -> PlanningInput {
+        PlanningInput {
+            preferences: self.settings.preferences,
+            min_values: self.settings.min_values,
+            policy: self.settings.policy,
+            daemon_share: self.settings.daemon_share,
+            default_spread: self.settings.default_spread.clone(),
+            now: self.moment(),
+            ..PlanningInput::default()
+        }
+    }
+
+    /// Options of packing by the settings.
+    pub fn pack_options(&self) -> Options {
+        let (price_per_node, max_option_price) = (self.settings.price_per_node, self.settings.max_option_price);
+        Options { price_per_node, max_option_price, ..Options::default() }
     }
 
     /// Randomness that depends on the replica's seed, the actor, the term and the purpose, and on nothing else.

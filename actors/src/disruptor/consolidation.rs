@@ -163,20 +163,8 @@ impl Disruptor {
 
     /// Input of packing.
     pub(super) fn planning_input(&self) -> PlanningInput {
-        let (settings, now) = (&self.env.settings, self.env.moment());
-        PlanningInput {
-            of_static: false,
-            into_sick_zones: false,
-            instance_types: self.offers.clone(),
-            preferences: settings.preferences,
-            min_values: settings.min_values,
-            policy: settings.policy,
-            daemon_share: settings.daemon_share,
-            default_spread: settings.default_spread.clone(),
-            commitments: self.commitments.clone(),
-            now,
-            only: None,
-        }
+        let (instance_types, commitments) = (self.offers.clone(), self.commitments.clone());
+        PlanningInput { instance_types, commitments, ..self.env.planning_input() }
     }
 
     fn rules(&self) -> ConsolidationSettings {

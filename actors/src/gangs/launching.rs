@@ -66,21 +66,19 @@ impl Gangs {
         let term = self.env.term;
         let trace = TraceContext::root(&mut self.rng);
         let plans = Plans::new(snapshot, &asked.planning, term);
-        let (mut claims, mut orders, mut names) = (Vec::new(), Vec::new(), Vec::new());
+        let (traced, planned_claims) = (trace.to_string(), plan.new.keys().map(|at| &packing.claims[*at]));
+        let orders: Option<Vec<_>> = planned_claims.map(|one| plans.order(one, &traced, &mut self.rng)).collect();
+        // One that cannot be ordered, as its NodePool has just gone: the others alone are of no use.
+        let Some(orders) = orders.filter(|orders| !orders.is_empty()) else { return };
+        let (mut claims, mut names) = (Vec::new(), Vec::new());
         let mut places: GangPlaces = self.memory.places().get(key).cloned().unwrap_or_default();
-        for (at, pods) in &plan.new {
-            let one = &packing.claims[*at];
-            let Some(order) = plans.order(one, &trace.to_string(), &mut self.rng) else { continue };
+        for ((at, pods), order) in plan.new.iter().zip(&orders) {
             let name = order.claim.name_any();
             let target = NominationTarget::Claim(name.clone());
             places.extend(pods.iter().map(|(set, _)| (target.clone(), *set)));
             room.insert(target, pods.iter().map(|(_, pod)| pod.clone()).collect());
-            claims.push((order.claim.clone(), plans.most_capacity(one)));
-            orders.push(order);
+            claims.push((order.claim.clone(), plans.most_capacity(&packing.claims[*at])));
             names.push(name);
-        }
-        if orders.is_empty() {
-            return;
         }
         self.memory.note_places(key, places);
         self.memory.note_ordered(key, names.iter().cloned());

@@ -9,7 +9,7 @@ use dovetail_core::gangs::{
     Consumers, Gang, GangFault, GangMemory, GangPhase, GangPlan, GangProblem, HeldGang, MOST_PODS_OF_ALL, is_ours,
     phase_of, plan_gangs, read_request,
 };
-use dovetail_core::pack::{Options, Packing};
+use dovetail_core::pack::Packing;
 use kube::ResourceExt;
 
 use super::GangsLinks;
@@ -80,21 +80,10 @@ pub(super) async fn find_places(asked: Asked) -> Option<Planned> {
     }
     let classes = planned.snapshot.used_classes();
     let instance_types = links.catalogue.send(InstanceTypesFor::new(classes)).await.ok()??;
-    let input = PlanningInput {
-        instance_types,
-        preferences: env.settings.preferences,
-        min_values: env.settings.min_values,
-        policy: env.settings.policy,
-        daemon_share: env.settings.daemon_share,
-        default_spread: env.settings.default_spread.clone(),
-        now,
-        ..PlanningInput::default()
-    };
+    let input = PlanningInput { instance_types, now, ..env.planning_input() };
     planned.asked = plan_gangs(&planned.snapshot, &input, &held, memory.places());
-    let (price_per_node, max_option_price) = (env.settings.price_per_node, env.settings.max_option_price);
-    let options = Options { price_per_node, max_option_price, ..Options::default() };
     if !planned.asked.is_empty() {
-        planned.packing = attempt(solver, planned.asked.planning.problem.clone(), options).await.ok()?;
+        planned.packing = attempt(solver, planned.asked.planning.problem.clone(), env.pack_options()).await.ok()?;
     }
     planned.plan = GangPlan::from_packing(&planned.asked, &planned.packing);
     Some(planned)

@@ -21,7 +21,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_core::cluster_state::{NominationTarget, Planning, PlanningInput, Snapshot};
 use dovetail_core::dra::DevicePlan;
-use dovetail_core::pack::{Isolated, Options, Packing};
+use dovetail_core::pack::{Isolated, Packing};
 use dovetail_core::price_rise::FirstPrices;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -240,14 +240,9 @@ impl Packer {
         let asked = self.env.wall();
         let (links, solver) = (self.links.clone(), self.solver.clone());
         let input = PlanningInput {
-            preferences: self.env.settings.preferences,
-            min_values: self.env.settings.min_values,
-            policy: self.env.settings.policy,
-            daemon_share: self.env.settings.daemon_share,
-            default_spread: self.env.settings.default_spread.clone(),
             commitments: self.env.settings.commitments.declared(),
             only: Some(self.handled.clone()),
-            ..PlanningInput::default()
+            ..self.env.planning_input()
         };
         let left_over = self.left_over.keys().cloned().collect();
         let computing =
@@ -381,8 +376,7 @@ async fn compute(
         let (mut failed, devices) = if planning.problem.pods.is_empty() {
             (Isolated::default(), DevicePlan::default())
         } else {
-            let (price_per_node, max_option_price) = (env.settings.price_per_node, env.settings.max_option_price);
-            let options = Options { price_per_node, max_option_price, ..Options::default() };
+            let options = env.pack_options();
             let gates = env.settings.devices();
             let question = gates.and_then(|gates| snapshot.device_question(&planning, gates, input.now.wall));
             devices::pack(solver, &mut planning, question, (options, &held), account.as_ref()).await

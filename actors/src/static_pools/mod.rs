@@ -15,7 +15,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_core::cluster_state::{Planning, PlanningInput, Snapshot};
 use dovetail_core::disruption::{DisruptedClaim, RemovalReason};
-use dovetail_core::pack::{Options, Packing};
+use dovetail_core::pack::Packing;
 use dovetail_core::static_pools::{
     ReplicaVerdict, Shortfall, StaticDecision, StaticMemory, decide_replicas, judge_replicas, plan_replicas, unplaced,
 };
@@ -277,11 +277,9 @@ async fn plan(
         ..PlanningInput::default()
     };
     let planning = plan_replicas(&snapshot, &input, &decision.wanted);
-    let (price_per_node, max_option_price) = (env.settings.price_per_node, env.settings.max_option_price);
-    let options = Options { price_per_node, max_option_price, ..Options::default() };
     let packing = match planning.problem.pods.is_empty() {
         true => Packing::default(),
-        false => attempt(solver, planning.problem.clone(), options).await.ok()?,
+        false => attempt(solver, planning.problem.clone(), env.pack_options()).await.ok()?,
     };
     Some(Planned { snapshot, decision, planning, packing })
 }
