@@ -9,7 +9,6 @@ mod cluster;
 mod commitments;
 mod describe;
 pub mod family;
-mod instance_type;
 mod instances;
 mod launching;
 mod others;

@@ -21,7 +21,7 @@ use dovetail_core::clock::Clock;
 
 use super::bounded::bounded;
 use super::rate::{AccountLimits, Limiter, limited};
-use super::services::{Eks, EventBridge, Iam, Pricing, SavingsPlans, ServiceQuotas, Ssm, ZonalShift};
+use super::services::{Eks, EventBridge, Iam, Pricing, RegionLists, SavingsPlans, ServiceQuotas, Ssm, ZonalShift};
 
 /// Timeout of one attempt of a call.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -164,6 +164,7 @@ pub(super) struct Clients {
     pub ec2: aws_sdk_ec2::Client,
     /// For calls that the SDK must not repeat.
     pub ec2_once: aws_sdk_ec2::Client,
+    pub region_lists: RegionLists,
     pub ssm: Ssm,
     pub iam: Iam,
     pub eks: Eks,
@@ -201,6 +202,7 @@ impl Clients {
         Self {
             ec2: client!(aws_sdk_ec2, &ec2),
             ec2_once: client!(aws_sdk_ec2, &once),
+            region_lists: RegionLists::new(&ec2, partition()),
             ssm: Ssm::new(&config, partition()),
             iam: Iam::new(&config, partition()),
             eks: Eks::new(&config, partition()),

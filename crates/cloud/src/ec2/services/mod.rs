@@ -1,14 +1,20 @@
 //! Eight services of which seventeen operations are called, on the runtime that the EC2 SDK brings: a crate for each is a tenth
-//! of the first build. Signatures, retries, timeouts, clock skew and the user agent are the runtime's (decision 051); this
-//! folder has endpoints, requests and answers.
+//! of the first build. So are EC2's three long lists. Signatures, retries, timeouts, clock skew and the user agent are the
+//! runtime's (decision 051); this folder has endpoints, requests and answers.
 
 mod account;
 mod answer;
 mod eks;
 mod endpoints;
+mod instance_type;
 mod json;
+#[cfg(test)]
+mod lists_tests;
 mod query;
+mod region_lists;
 mod savings_plans;
+#[cfg(test)]
+mod sdk_oracle;
 #[cfg(test)]
 mod tests;
 mod zonal_shift;
@@ -53,6 +59,7 @@ pub(super) use answer::ServiceFailure;
 pub(super) use eks::{Cluster, Eks};
 pub(super) use json::{Pricing, Ssm};
 pub(super) use query::{Iam, InstanceProfile};
+pub(super) use region_lists::RegionLists;
 pub(super) use savings_plans::{PlanRate, SavingsPlan, SavingsPlans};
 pub(super) use zonal_shift::{ManagedResource, ResourceShift, ZonalShift};
 

@@ -98,8 +98,13 @@ impl Iam {
 }
 
 fn call(operation: &'static str, parameters: &[(&str, &str)]) -> Call {
+    form_call(VERSION, operation, parameters)
+}
+
+/// A form that names its operation and the version of the service's interface.
+pub(super) fn form_call(version: &str, operation: &'static str, parameters: &[(&str, &str)]) -> Call {
     let mut form = Serializer::new(String::new());
-    form.append_pair("Action", operation).append_pair("Version", VERSION).extend_pairs(parameters);
+    form.append_pair("Action", operation).append_pair("Version", version).extend_pairs(parameters);
     let headers = vec![("content-type", CONTENT_TYPE.to_owned())];
     Call { operation, method: http::Method::POST, path: "/".into(), headers, body: form.finish() }
 }

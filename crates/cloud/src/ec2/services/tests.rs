@@ -22,7 +22,7 @@ use crate::error::CloudError;
 /// Endpoints of the SDK's own resolvers: region, options, ssm, pricing, eks, iam, region of IAM's signatures, savingsplans, and
 /// the region of its signatures where it is another. From aws-sdk-ssm 1.133, aws-sdk-pricing 1.123, aws-sdk-eks 1.160 and
 /// aws-sdk-iam 1.133; the last two from the rules of botocore 1.43.
-const GOLDEN: &str = include_str!("endpoints.golden.txt");
+pub(super) const GOLDEN: &str = include_str!("endpoints.golden.txt");
 const SSM_HOST: Host = Host::Regional { prefix: "ssm", fips: FipsHost::NotInGov };
 
 /// 2026-05-28T20:26:40Z, and tokio's time.
@@ -40,13 +40,13 @@ impl Clock for TokioClock {
 
 /// Answers in line, the last of which stays, and the requests that came.
 #[derive(Default)]
-struct Server {
+pub(super) struct Server {
     answers: Mutex<VecDeque<(u16, String)>>,
     requests: Mutex<Vec<http::Request<Bytes>>>,
 }
 
 impl Server {
-    fn new<const N: usize>(answers: [(u16, &str); N]) -> Arc<Self> {
+    pub(super) fn new<const N: usize>(answers: [(u16, &str); N]) -> Arc<Self> {
         let answers = Mutex::new(answers.map(|(status, body)| (status, body.to_owned())).into());
         Arc::new(Self { answers, ..Self::default() })
     }
@@ -69,16 +69,16 @@ impl Server {
         SdkParts::in_process(client, region, Arc::new(TokioClock(tokio::time::Instant::now())))
     }
 
-    fn clients(self: &Arc<Self>, region: &str) -> Clients {
+    pub(super) fn clients(self: &Arc<Self>, region: &str) -> Clients {
         Clients::new(&self.parts(region), &crate::ec2::AccountLimits::default())
     }
 
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.requests.lock().unwrap().len()
     }
 
     /// Method and URI of the last request, the named header of it, and its body.
-    fn last(&self, header: &str) -> (String, String, String) {
+    pub(super) fn last(&self, header: &str) -> (String, String, String) {
         let requests = self.requests.lock().unwrap();
         let request = requests.last().unwrap();
         let value = request.headers().get(header).map_or("", |value| value.to_str().unwrap());
@@ -92,7 +92,7 @@ fn endpoints(host: Host, region: &str, options: &str) -> Endpoints {
     Endpoints { host, region: region.to_owned(), fips, dual_stack, url: None }
 }
 
-fn url(host: Host, region: &str, options: &str) -> String {
+pub(super) fn url(host: Host, region: &str, options: &str) -> String {
     endpoints(host, region, options).resolve().unwrap().url().to_owned()
 }
 

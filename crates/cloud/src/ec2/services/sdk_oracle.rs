@@ -1,4 +1,4 @@
-//! From the SDK's instance type to ours.
+//! The SDK's instance type as ours: the reader of answers is held to it.
 
 use aws_sdk_ec2::types as sdk;
 
