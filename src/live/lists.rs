@@ -10,6 +10,7 @@ use dovetail_api::autoscaling::{CapacityQuota, CapacityQuotaAlpha};
 use dovetail_api::overlays::NodeOverlay;
 use dovetail_api::resource::{DeviceClass, ResourceClaim, ResourceSlice};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
+use dovetail_api::vertical::VerticalPodAutoscaler;
 use dovetail_core::cluster_state::{ClusterState, KeptFacts, Unreadable, WatchedKind};
 use dovetail_core::overlays::WrittenOverlay;
 use dovetail_core::quotas::WrittenQuota;
@@ -37,6 +38,8 @@ pub const MOST_RESTARTS: usize = 3;
 const OVERLAYS: &str = "nodeoverlays";
 /// Resource of CapacityQuotas.
 const QUOTAS: &str = "capacityquotas";
+/// Resource of VerticalPodAutoscalers.
+const AUTOSCALERS: &str = "verticalpodautoscalers";
 /// Time for which nodes that are launched are waited for before they count as not used; a reader judges none.
 const JUDGED_AFTER: Duration = Duration::from_secs(3600);
 
@@ -52,6 +55,7 @@ pub async fn read_state(
     let (client, mut state) = (connection.client.clone(), ClusterState::new());
     state.set_expendable(settings.expendable);
     state.follow_bookings(settings.provisioning_requests());
+    state.follow_recommendations(settings.recommendations());
     state.set_interruption_half_life(settings.interruption_half_life.map(dovetail_core::clock::signed));
     let mut reader = Reader { client, state, missing };
     reader
@@ -91,6 +95,9 @@ pub async fn read_state(
     }
     if settings.capacity_quotas() {
         reader.quotas().await?;
+    }
+    if settings.recommendations() {
+        reader.recommendations().await?;
     }
     if settings.devices().is_some() {
         reader.devices().await?;
@@ -219,6 +226,13 @@ impl Reader<'_> {
             state.devices_mut().apply_unreadable_slice(&metadata);
         };
         self.of_gate::<_, ResourceSlice>("resourceslices", slice, unread).await
+    }
+
+    async fn recommendations(&mut self) -> Result<(), Failure> {
+        let apply = |state: &mut ClusterState, one: VerticalPodAutoscaler| {
+            state.recommendations_mut().apply(&one);
+        };
+        self.of_gate::<_, VerticalPodAutoscaler>(AUTOSCALERS, apply, |_, _, _| {}).await
     }
 
     async fn quotas(&mut self) -> Result<(), Failure> {

@@ -32,6 +32,9 @@ SPREAD = "the selectors of pods that SCHEDULER_CONFIG spreads by default: watche
 #: Why the rules of devices are there.
 DEVICES = "devices that pods claim, behind the setting IGNORE_DRA_REQUESTS: the recording is without it"
 
+#: Why the rules of autoscalers are there.
+AUTOSCALERS = "VerticalPodAutoscalers, behind their feature gate: played against the sandbox, whose requests are not recorded"
+
 #: A rule's verb without a request in the recording, and why it is there.
 UNRECORDED = {
     ("get", "", "persistentvolumeclaims", "*"): "the volume of a pod that is drained, before its node may go",
@@ -55,6 +58,7 @@ UNRECORDED = {
     ("watch", "karpenter.sh", "nodeoverlays", "*"): OVERLAYS,
     ("patch", "karpenter.sh", "nodeoverlays/status", "*"): OVERLAYS,
     **{(verb, "resource.k8s.io", kind, "*"): DEVICES for verb in ("list", "watch") for kind in ("deviceclasses", "resourceclaims", "resourceslices")},
+    **{(verb, "autoscaling.k8s.io", "verticalpodautoscalers", "*"): AUTOSCALERS for verb in ("list", "watch")},
     ("get", "", "podtemplates", "*"): BUFFERS,
     ("get", "", "replicationcontrollers", "*"): BUFFERS,
     ("get", "apps", "statefulsets", "*"): BUFFERS,
@@ -68,7 +72,7 @@ UNRECORDED = {
 def rendered():
     """The roles of the control plane's own account."""
     command = [build.build("helm"), "template", "dovetail", roles.ROOT / "deploy/helm/dovetail", "--namespace", "kube-system"]
-    sets = ["--set", "settings.clusterName=demo,moves.rollout=true,settings.featureGates.capacityBuffer=true,settings.featureGates.capacityQuota=true,settings.featureGates.nodeOverlay=true,settings.featureGates.provisioningRequest=true,settings.ignoreDRARequests=false", "--kube-version", "1.33.0", "--skip-tests"]
+    sets = ["--set", "settings.clusterName=demo,moves.rollout=true,settings.featureGates.capacityBuffer=true,settings.featureGates.capacityQuota=true,settings.featureGates.nodeOverlay=true,settings.featureGates.provisioningRequest=true,settings.featureGates.verticalPodAutoscaler=true,settings.ignoreDRARequests=false", "--kube-version", "1.33.0", "--skip-tests"]
     said = subprocess.run([*command, *sets], capture_output=True, text=True, check=True).stdout
     objects = [one for one in yaml.safe_load_all(said) if one]
     account = next(one for one in objects if one["kind"] == "ServiceAccount")["metadata"]["name"]

@@ -8,6 +8,7 @@ use dovetail_api::autoscaling::CapacityQuota;
 use dovetail_api::overlays::NodeOverlay;
 use dovetail_api::resource::{DeviceClass, ResourceClaim, ResourceSlice};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
+use dovetail_api::vertical::VerticalPodAutoscaler;
 use dovetail_core::cluster_state::{ClusterState, UpdateEffect, WatchedKind};
 use dovetail_core::lifecycle::{self, ClaimStage};
 use dovetail_core::overlays::WrittenOverlay;
@@ -182,6 +183,9 @@ impl ClusterWatcher {
         if self.env.settings.capacity_quotas() {
             self.watch_kind::<CapacityQuota>(ctx);
         }
+        if self.env.settings.recommendations() {
+            self.watch_kind::<VerticalPodAutoscaler>(ctx);
+        }
         if self.env.settings.devices().is_some() {
             self.watch_kind::<ResourceClaim>(ctx);
             self.watch_kind::<DeviceClass>(ctx);
@@ -329,6 +333,40 @@ impl Handler<KindNews<CapacityQuota>> for ClusterWatcher {
             }
             KindNews::Failed(pause, error) => self.kind_failed::<CapacityQuota>(pause, error),
             KindNews::Runs => self.watch_runs(CapacityQuota::RESOURCE),
+        }
+    }
+}
+
+impl Handler<KindNews<VerticalPodAutoscaler>> for ClusterWatcher {
+    type Result = ();
+
+    /// A change is reported to nobody: recommendations change all the time, and no pod waits for one. The next plan has them.
+    fn handle(&mut self, news: KindNews<VerticalPodAutoscaler>, _: &mut Self::Context) {
+        let known = self.state.recommendations_mut();
+        match news {
+            KindNews::Seen(vpa) => {
+                known.apply(&vpa);
+            }
+            // Its recommendation is not known: pods of its workload count as they are.
+            KindNews::Unreadable(object) => {
+                let meta = &object.metadata;
+                let namespace = meta.namespace.as_deref().unwrap_or_default();
+                known.remove(&format!("{namespace}/{}", meta.name.as_deref().unwrap_or_default()));
+            }
+            KindNews::Gone(key) => {
+                known.remove(&key);
+            }
+            KindNews::Listed(keys) => {
+                known.retain_keys(|key| keys.contains(key));
+                self.kind_known::<VerticalPodAutoscaler>();
+            }
+            KindNews::NotServed => {
+                self.env.emit(LogEvent::AutoscalersNotServed {});
+                self.kind_known::<VerticalPodAutoscaler>();
+            }
+            KindNews::Failed(pause, error) => self.kind_failed::<VerticalPodAutoscaler>(pause, error),
+            KindNews::Runs => self.watch_runs(VerticalPodAutoscaler::RESOURCE),
+            KindNews::Served(_) => {}
         }
     }
 }

@@ -3,13 +3,15 @@
 
 use dovetail_api::autoscaling::{CapacityQuota, CapacityQuotaAlpha, VERSIONS};
 use dovetail_api::overlays::{API_VERSION, KIND, NodeOverlay};
+use dovetail_api::vertical::{API_VERSION as VERTICAL_VERSION, VerticalPodAutoscaler};
 
 use super::devices::is_of_devices;
 use crate::kube::served::OptionalKind;
 
 /// True if this is the resource of a kind behind a feature gate.
 pub(super) fn is_gated(resource: &str) -> bool {
-    [NodeOverlay::RESOURCE, CapacityQuota::RESOURCE].contains(&resource) || is_of_devices(resource)
+    [NodeOverlay::RESOURCE, CapacityQuota::RESOURCE, VerticalPodAutoscaler::RESOURCE].contains(&resource)
+        || is_of_devices(resource)
 }
 
 impl OptionalKind for NodeOverlay {
@@ -26,4 +28,12 @@ impl OptionalKind for CapacityQuota {
     const KIND: &'static str = "CapacityQuota";
     const RESOURCE: &'static str = "capacityquotas";
     const VERSIONS: &'static [&'static str] = &VERSIONS;
+}
+
+impl OptionalKind for VerticalPodAutoscaler {
+    type Older = Self;
+
+    const KIND: &'static str = "VerticalPodAutoscaler";
+    const RESOURCE: &'static str = "verticalpodautoscalers";
+    const VERSIONS: &'static [&'static str] = &[VERTICAL_VERSION];
 }

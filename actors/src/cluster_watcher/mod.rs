@@ -72,6 +72,7 @@ impl ClusterWatcher {
         state.allow_rollouts(env.settings.moves_rollout);
         state.set_expendable(env.settings.expendable);
         state.follow_bookings(env.settings.provisioning_requests());
+        state.follow_recommendations(env.settings.recommendations());
         state.set_interruption_half_life(env.settings.interruption_half_life.map(dovetail_core::clock::signed));
         Self {
             env,

@@ -8,9 +8,10 @@ use super::parse::gates;
 use super::table::{TABLE, Topic};
 
 /// Gates of `FEATURE_GATES` that are known and have an effect: all of them.
-const GATES_THERE: [&str; 14] = [
+const GATES_THERE: [&str; 15] = [
     known_gates::CAPACITY_BUFFER,
     known_gates::CAPACITY_QUOTA,
+    known_gates::VERTICAL_POD_AUTOSCALER,
     known_gates::DRIFT,
     known_gates::MANY_TO_MANY,
     known_gates::NODE_OVERLAY,

@@ -31,6 +31,8 @@ pub(super) const REBOOT_FOR_REPAIR: &str = "RebootForRepair";
 pub(super) const SPOT_TO_SPOT: &str = "SpotToSpotConsolidation";
 /// The gate by which pods get deletion costs.
 pub(super) const POD_DELETION_COST_MANAGEMENT: &str = "PodDeletionCostManagement";
+/// The gate by which pods that move count with what VerticalPodAutoscalers recommend. Karpenter has none of this name.
+pub(super) const VERTICAL_POD_AUTOSCALER: &str = "VerticalPodAutoscaler";
 /// The gate of the AWS provider by which nodes are launched for claims on NVIDIA's GPUs.
 pub(super) const DRA_NVIDIA_GPU: &str = "DRANVIDIAGPU";
 /// The gate by which nodes are replaced by several. Karpenter has none of this name.
@@ -99,6 +101,11 @@ impl Settings {
     /// True if the gate `SpotToSpotConsolidation` is open.
     pub fn spot_to_spot(&self) -> bool {
         self.gates.contains(SPOT_TO_SPOT)
+    }
+
+    /// True if pods that move count with what VerticalPodAutoscalers recommend.
+    pub fn recommendations(&self) -> bool {
+        self.gates.contains(VERTICAL_POD_AUTOSCALER)
     }
 
     /// Kinds of devices that nodes are launched for; `None` if pods with claims get no node.

@@ -346,6 +346,7 @@ log_events! {
     /// The API server does not serve CapacityQuotas.
     QuotasNotServed "quotas_not_served" Warn {} => "the API server serves no CapacityQuotas of autoscaling.x-k8s.io: install their CRD, or close the feature gate CapacityQuota";
     /// The API server does not serve a kind of dynamic resource allocation.
+    AutoscalersNotServed "autoscalers_not_served" Warn {} => "the API server serves no VerticalPodAutoscalers of autoscaling.k8s.io/v1: install the autoscaler, or close the feature gate VerticalPodAutoscaler";
     DevicesNotServed "devices_not_served" Warn { kind: String } => format!("the API server serves no {kind} of resource.k8s.io/v1: pods with resourceClaims wait; use Kubernetes 1.34 or later, or IGNORE_DRA_REQUESTS=true");
     /// Deletion costs of pods cannot be written; said once a minute at most.
     DeletionCostsRefused "deletion_costs_refused" Warn { refusals: usize, pod: String, error: String } => format!("{refusals} write(s) of deletion costs were refused, the last at pod {pod}: {error}");

@@ -29,3 +29,4 @@ pub mod v1alpha1;
 pub mod v1alpha5;
 pub mod v1beta1;
 pub mod validation;
+pub mod vertical;

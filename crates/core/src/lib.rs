@@ -55,6 +55,7 @@ pub mod price_rise;
 pub mod problem;
 pub mod quantity;
 pub mod quotas;
+pub mod recommendations;
 pub mod requirements;
 pub mod resources;
 pub mod say_once;

@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 use crate::names::GROUP;
 use crate::names::provider::Provider;
-use crate::{autoscaling, overlays, provisioning as requests, v1, v1alpha1, v1alpha5, v1beta1 as beta};
+use crate::{autoscaling, overlays, provisioning as requests, v1, v1alpha1, v1alpha5, v1beta1 as beta, vertical};
 
 /// All CRDs, in the order NodePool, NodeClaim, EC2NodeClass.
 pub fn crds() -> Vec<CustomResourceDefinition> {
@@ -124,6 +124,13 @@ pub fn request_crd() -> CustomResourceDefinition {
 pub fn request_crd_file() -> Result<(String, String), serde_json::Error> {
     let crd = request_crd();
     Ok((format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural), yaml(&crd)?))
+}
+
+/// A CRD of VerticalPodAutoscaler that takes all that is written, for the sandbox: clusters have the autoscaler's own.
+pub fn vertical_crd() -> CustomResourceDefinition {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let schema = json!({"type": "object", "properties": {"spec": open, "status": open}});
+    with_schema(vertical::VerticalPodAutoscaler::crd(), schema)
 }
 
 /// The CRD of NodeOverlay, which is read where the feature gate NodeOverlay is open.

@@ -23,7 +23,11 @@ impl ClusterState {
     /// # Errors
     /// A pod whose quantities make no sense is not kept: [`ClusterState::apply_unreadable`] is for it.
     pub fn apply_pod(&mut self, pod: &KubePod) -> Result<Arc<PodEntry>, crate::pod::PodError> {
-        let entry = Arc::new(PodEntry::from_kube(pod)?.marked_below(self.now.expendable));
+        let mut entry = PodEntry::from_kube(pod)?.marked_below(self.now.expendable);
+        if self.follows_recommendations {
+            entry = entry.with_sizes(pod);
+        }
+        let entry = Arc::new(entry);
         self.saw(WatchedKind::Pod, &entry.pod.uid);
         Ok(self.put_pod(entry))
     }

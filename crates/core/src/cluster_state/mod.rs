@@ -20,6 +20,7 @@ mod objects;
 mod overlaid;
 mod placing;
 mod problem;
+mod recommended;
 mod replicas;
 mod storage;
 #[cfg(test)]
@@ -78,6 +79,7 @@ use crate::expendable::ExpendableCutoff;
 use crate::launch_limits::UnusedLaunches;
 use crate::overlays::OverlayBook;
 use crate::quotas::QuotaBook;
+use crate::recommendations::Recommendations;
 use crate::zonal_shift::ShiftedZones;
 use apply::{each, namespaced};
 use lists::retain;
@@ -226,6 +228,8 @@ pub struct Snapshot {
     pub quotas: QuotaBook,
     /// Claims for devices, and the devices; none where they are not asked for.
     pub devices: DeviceBook,
+    /// Requests that pods get when they are created; none where their feature gate is closed.
+    pub recommendations: Recommendations,
     /// True if Deployments that ask for it may be restarted.
     pub rollouts: bool,
     /// The setting `EXPENDABLE_PODS_PRIORITY_CUTOFF`.
@@ -271,6 +275,8 @@ pub struct ClusterState {
     /// The use of nodes that were launched for pods.
     uses: Uses,
     to_learn: ToLearn,
+    /// True where the gate of recommendations is open.
+    follows_recommendations: bool,
 }
 
 /// The effect of a told object on the known state.

@@ -287,8 +287,9 @@ impl Snapshot {
             .map(|entry| Pod::clone(&entry.pod))
             .collect();
         for entry in node.targets().iter().flatten().filter_map(|target| expected.get(target)).flatten() {
-            used.add(&with_itself(&entry.pod.requests));
-            pods.push(Pod::clone(&entry.pod));
+            let recreated = self.recreated(entry);
+            used.add(&with_itself(&recreated.requests));
+            pods.push(recreated.into_owned());
         }
         self.take_booked(node, &mut used, &mut pods);
         let daemon_requests = daemons.requests(node, &used, load.map(AsRef::as_ref));

@@ -181,7 +181,7 @@ impl Snapshot {
         let mut pods: Vec<(Pod, BTreeSet<Attachment>)> = Vec::with_capacity(entries.len());
         let mut users = self.users_of_one_pod_claims();
         for entry in entries {
-            let (mut pod, own) = needing(&entry.pod, &entry.volume_claims, self.known_volumes());
+            let (mut pod, own) = needing(&self.recreated(entry), &entry.volume_claims, self.known_volumes());
             if !entry.node_name.is_empty() {
                 pod.forget_host();
             }

@@ -202,34 +202,56 @@ fn of_containers(
     spec: &PodSpec,
     amounts: impl Fn(&Container) -> Result<Resources, PodError>,
 ) -> Result<Resources, PodError> {
-    let mut running = Resources::new();
+    let mut peak = Peak::default();
     for container in &spec.containers {
-        running.add(&amounts(container)?);
+        peak.run(&amounts(container)?);
     }
-    // Init containers start one after the other; one that restarts always is a sidecar and stays.
-    let (mut sidecars, mut starting) = (Resources::new(), Resources::new());
     for container in spec.init_containers.iter().flatten() {
-        let own = amounts(container)?;
-        if is_sidecar(container) {
-            sidecars.add(&own);
-            starting.max(&sidecars);
+        peak.start(&amounts(container)?, is_sidecar(container));
+    }
+    Ok(peak.amounts())
+}
+
+/// The most that a pod's containers take at any moment. Init containers start one after the other; one that restarts always is a
+/// sidecar and stays.
+#[derive(Default)]
+pub(super) struct Peak {
+    running: Resources,
+    sidecars: Resources,
+    starting: Resources,
+}
+
+impl Peak {
+    /// Adds a container that runs beside the others.
+    pub(super) fn run(&mut self, own: &Resources) {
+        self.running.add(own);
+    }
+
+    /// Adds the next init container.
+    pub(super) fn start(&mut self, own: &Resources, is_sidecar: bool) {
+        if is_sidecar {
+            self.sidecars.add(own);
+            self.starting.max(&self.sidecars);
         } else {
-            let mut moment = sidecars.clone();
-            moment.add(&own);
-            starting.max(&moment);
+            let mut moment = self.sidecars.clone();
+            moment.add(own);
+            self.starting.max(&moment);
         }
     }
-    running.add(&sidecars);
-    running.max(&starting);
-    Ok(running)
+
+    pub(super) fn amounts(mut self) -> Resources {
+        self.running.add(&self.sidecars);
+        self.running.max(&self.starting);
+        self.running
+    }
 }
 
 /// True if an init container keeps running beside the others.
-fn is_sidecar(container: &Container) -> bool {
+pub(super) fn is_sidecar(container: &Container) -> bool {
     container.restart_policy.as_deref() == Some("Always")
 }
 
-fn container_requests(container: &Container) -> Result<Resources, PodError> {
+pub(super) fn container_requests(container: &Container) -> Result<Resources, PodError> {
     match &container.resources {
         Some(resources) => requests_or_limits(&format!("container {}", container.name), resources),
         None => Ok(Resources::new()),
@@ -237,7 +259,7 @@ fn container_requests(container: &Container) -> Result<Resources, PodError> {
 }
 
 /// Requests; a resource with only a limit requests that, as the API server's defaulting has it.
-fn requests_or_limits(place: &str, resources: &ResourceRequirements) -> Result<Resources, PodError> {
+pub(super) fn requests_or_limits(place: &str, resources: &ResourceRequirements) -> Result<Resources, PodError> {
     let mut requests = amounts(place, resources.requests.as_ref())?;
     for (name, amount) in amounts(place, resources.limits.as_ref())?.iter() {
         if requests.find(name).is_none() {
@@ -247,7 +269,7 @@ fn requests_or_limits(place: &str, resources: &ResourceRequirements) -> Result<R
     Ok(requests)
 }
 
-fn amounts(place: &str, quantities: Option<&BTreeMap<String, Quantity>>) -> Result<Resources, PodError> {
+pub(super) fn amounts(place: &str, quantities: Option<&BTreeMap<String, Quantity>>) -> Result<Resources, PodError> {
     let read = |(name, quantity): (&String, &Quantity)| match parse_amount(name, &quantity.0) {
         Ok(amount) => Ok((name.clone(), amount)),
         Err(error) => Err(PodError::Quantity { place: place.to_owned(), resource: name.clone(), error }),

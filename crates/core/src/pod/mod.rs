@@ -1,5 +1,6 @@
 //! A pod as scheduling sees it.
 
+mod container_sizes;
 mod drain_facts;
 mod eviction_cost;
 mod from_kube;
@@ -7,6 +8,7 @@ mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use container_sizes::ContainerSizes;
 pub use drain_facts::DrainFacts;
 pub use eviction_cost::{DeletionCost, eviction_cost};
 pub use from_kube::{PodError, effective_limits, effective_requests, limits_of_containers, requests_of_containers};

@@ -30,7 +30,8 @@ pub fn install_crds(api: &ApiServer, converts: bool, settings: &Settings) -> Res
     let overlays = settings.node_overlays().then(dovetail_api::crds::overlay_crd);
     let quotas = settings.capacity_quotas().then(dovetail_api::crds::quota_crd);
     let requests = settings.provisioning_requests().then(dovetail_api::crds::request_crd);
-    for mut crd in own.chain(buffers).chain(overlays).chain(quotas).chain(requests) {
+    let vertical = settings.recommendations().then(dovetail_api::crds::vertical_crd);
+    for mut crd in own.chain(buffers).chain(overlays).chain(quotas).chain(requests).chain(vertical) {
         crd.spec.versions.iter_mut().for_each(|version| version.served |= converts);
         let mut value = serde_json::to_value(&crd).map_err(|why| Failure::System(why.to_string()))?;
         typed(&mut value, "apiextensions.k8s.io/v1", "CustomResourceDefinition");

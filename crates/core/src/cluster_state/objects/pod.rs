@@ -16,7 +16,7 @@ use crate::cluster_state::default_spread::controller;
 use crate::cluster_state::objects::daemon::POD_TEMPLATE_GENERATION;
 use crate::cluster_state::objects::workload::{refused_by_kubelet, words_of_scheduler, workload_of};
 use crate::expendable::ExpendableCutoff;
-use crate::pod::{DeletionCost, DrainFacts, Pod, eviction_cost};
+use crate::pod::{ContainerSizes, DeletionCost, DrainFacts, Pod, eviction_cost};
 use crate::spot_share::WrittenShare;
 
 /// A pod, its node and its state.
@@ -83,6 +83,8 @@ pub struct PodEntry {
     pub consumes: Option<Arc<str>>,
     /// Split of its workload between spot and other nodes that its annotations ask for.
     pub spot_share: WrittenShare,
+    /// Its requests by container, where recommendations for them are followed and it has a controller.
+    pub sizes: Option<Arc<ContainerSizes>>,
 }
 
 /// The meaning of a pod's annotation `karpenter.sh/do-not-disrupt` (core spec 5.2), or where that is absent of
@@ -195,6 +197,7 @@ impl PodEntry {
             resource_version: pod.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
             unreadable: false,
             expendable: false,
+            sizes: None,
         }
     }
 
@@ -202,6 +205,13 @@ impl PodEntry {
     /// which nothing is known, are not.
     pub(in crate::cluster_state) fn marked_below(mut self, cutoff: ExpendableCutoff) -> Self {
         self.expendable = cutoff.covers(self.pod.priority) && !self.belongs_to_node() && !self.unreadable;
+        self
+    }
+
+    /// The entry with its requests by container, if somebody creates it anew.
+    pub(in crate::cluster_state) fn with_sizes(mut self, pod: &KubePod) -> Self {
+        let spec = pod.spec.as_ref().filter(|_| self.controller.is_some());
+        self.sizes = spec.and_then(|spec| ContainerSizes::from_spec(spec).ok()).map(Arc::new);
         self
     }
 

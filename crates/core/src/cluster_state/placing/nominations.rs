@@ -108,7 +108,7 @@ impl ClusterState {
                 && !entry.deleting
                 && !entry.terminal
                 && !self.now.nominations.contains_key(*uid)
-                && self.stands_in(&entry.pod, &going.pod)
+                && self.stands_in(&entry.pod, &going)
         };
         match self.now.pods.iter().find(waits).map(|(uid, _)| uid.clone()) {
             Some(successor) => {
@@ -122,7 +122,7 @@ impl ClusterState {
 
     /// A pod has come: where one like it is about to go, it is its successor and has its place.
     pub(in crate::cluster_state) fn succeed(&mut self, uid: &str, pod: &Pod) {
-        let like = |other: &&String| self.now.pods.get(*other).is_some_and(|other| self.stands_in(pod, &other.pod));
+        let like = |other: &&String| self.now.pods.get(*other).is_some_and(|other| self.stands_in(pod, other));
         let Some(before) = self.outgoing.iter().find(like).cloned() else { return };
         if let Some(nomination) = self.expect_no_more(&before) {
             self.expect(uid, nomination);
@@ -130,8 +130,11 @@ impl ClusterState {
     }
 
     /// True if a pod replaces one that is removed: it is like it, except for the hash of its template where the other goes by
-    /// a restart.
-    fn stands_in(&self, pod: &Pod, going: &Pod) -> bool {
+    /// a restart, and for the requests where it was created with others that are recommended.
+    fn stands_in(&self, pod: &Pod, going: &PodEntry) -> bool {
+        let as_before =
+            self.now.recommended(going).map(|_| Pod { requests: going.pod.requests.clone(), ..pod.clone() });
+        let (pod, going) = (as_before.as_ref().unwrap_or(pod), &going.pod);
         alike(pod, going) || (self.now.rolling.contains(&going.uid) && alike_but_for(pod, going, TEMPLATE_HASH))
     }
 

@@ -5,6 +5,7 @@ mod kept_places;
 mod nominations;
 mod pool_cost;
 mod quotas;
+mod recommended;
 mod refused;
 mod sold_out;
 mod spot_share;

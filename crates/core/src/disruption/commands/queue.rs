@@ -27,6 +27,8 @@ const ASKED_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 const REMOVAL_TIME: SignedDuration = SignedDuration::from_secs(60);
 /// Time that a pool whose replacement has failed is left alone.
 const PAUSE: DoublingPause = DoublingPause { first: Duration::from_secs(300), longest: Duration::from_secs(3600) };
+/// The reason that a place does not do any more.
+const GROWN: &str = "its VerticalPodAutoscaler recommends more than when its place was found";
 /// Minimum time for which a move that was to save money is remembered.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
 
@@ -320,6 +322,10 @@ impl Running {
             };
         }
         if all {
+            let nodes = self.wanted.claims.iter().map(|claim| claim.node.as_str()).collect();
+            if let Some(pod) = snapshot.outgrown(&nodes) {
+                return Next::Undo(format!("pod {pod} will ask for more than there is room for: {GROWN}"));
+            }
             self.phase = Phase::Removing { first: now, last: now };
             return Next::Remove(true);
         }

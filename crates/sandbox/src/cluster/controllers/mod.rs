@@ -7,6 +7,7 @@ pub(crate) mod deployment;
 pub(crate) mod disruption;
 pub(crate) mod job;
 pub(crate) mod nodes;
+mod recommended;
 pub(crate) mod replica_set;
 mod rollout;
 pub(crate) mod stateful_set;
@@ -29,6 +30,7 @@ pub(crate) fn sync(ctx: &mut ClusterContext, kind: Kind, key: &super::cache::Key
         Kind::Job => job::sync(ctx, key),
         Kind::PodDisruptionBudget => disruption::sync(ctx, key),
         Kind::PersistentVolumeClaim => volumes::sync(ctx, key),
+        Kind::VerticalPodAutoscaler => recommended::sync(ctx, key),
         Kind::Pod => {
             volumes::make_ephemeral(ctx, key);
             claims::make(ctx, key);
@@ -40,7 +42,12 @@ pub(crate) fn sync(ctx: &mut ClusterContext, kind: Kind, key: &super::cache::Key
 /// Queues what a change gives the controllers to do.
 pub(crate) fn observe(ctx: &mut ClusterContext, change: &ClusterChange) {
     match change.kind {
-        Kind::Deployment | Kind::StatefulSet | Kind::DaemonSet | Kind::Job | Kind::PodDisruptionBudget
+        Kind::Deployment
+        | Kind::StatefulSet
+        | Kind::DaemonSet
+        | Kind::Job
+        | Kind::PodDisruptionBudget
+        | Kind::VerticalPodAutoscaler
             if change.new.is_some() && spec_changed(change) =>
         {
             ctx.queue.push(Work::Sync(change.kind, change.key.clone()));

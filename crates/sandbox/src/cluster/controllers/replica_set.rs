@@ -7,6 +7,7 @@ use std::rc::Rc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::recommended;
 use super::template::{count, deleting, pod, replicas, to_i64, write_status};
 use crate::cluster::cache::{Key, controller_uid};
 use crate::cluster::context::ClusterContext;
@@ -44,6 +45,7 @@ pub(crate) fn sync(ctx: &mut ClusterContext, key: &Key) {
 fn create(ctx: &mut ClusterContext, key: &Key, set: &Value, missing: usize) -> bool {
     let mut pod = pod(Kind::ReplicaSet, set);
     pod["metadata"]["generateName"] = json!(format!("{}-", key.name));
+    recommended::admit(ctx, Kind::ReplicaSet, set, &mut pod);
     for _ in 0..missing.min(BURST) {
         if ctx.kube.create(Kind::Pod, pod.clone()).is_err() {
             // A quota, a policy or a namespace that goes: tried again after a while.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
+use super::recommended;
 use super::template::{count, deleting, hash, pod, replicas, to_i64, write_status};
 use crate::cluster::cache::Key;
 use crate::cluster::context::ClusterContext;
@@ -104,6 +105,7 @@ fn create(ctx: &mut ClusterContext, key: &Key, set: &Value, ordinal: i64, revisi
     create_claims(ctx, key, set, ordinal);
     let name = format!("{}-{ordinal}", key.name);
     let mut pod = pod(Kind::StatefulSet, set);
+    recommended::admit(ctx, Kind::StatefulSet, set, &mut pod);
     pod["metadata"]["name"] = json!(name);
     pod["metadata"]["generateName"] = json!(format!("{}-", key.name));
     for (label, value) in [(POD_NAME, name.clone()), (INDEX, ordinal.to_string()), (REVISION, revision.to_owned())] {
