@@ -5,11 +5,13 @@ use dovetail_api::autoscaling::{CapacityQuota, CapacityQuotaAlpha, VERSIONS};
 use dovetail_api::overlays::{API_VERSION, KIND, NodeOverlay};
 
 use super::devices::is_of_devices;
+use super::pod_groups::is_of_groups;
 use crate::kube::served::OptionalKind;
 
 /// True if this is the resource of a kind behind a feature gate.
 pub(super) fn is_gated(resource: &str) -> bool {
-    [NodeOverlay::RESOURCE, CapacityQuota::RESOURCE].contains(&resource) || is_of_devices(resource)
+    let other = is_of_devices(resource) || is_of_groups(resource);
+    other || [NodeOverlay::RESOURCE, CapacityQuota::RESOURCE].contains(&resource)
 }
 
 impl OptionalKind for NodeOverlay {

@@ -8,10 +8,11 @@ use super::parse::gates;
 use super::table::{TABLE, Topic};
 
 /// Gates of `FEATURE_GATES` that are known and have an effect: all of them.
-const GATES_THERE: [&str; 14] = [
+const GATES_THERE: [&str; 15] = [
     known_gates::CAPACITY_BUFFER,
     known_gates::CAPACITY_QUOTA,
     known_gates::DRIFT,
+    known_gates::GANG_SCHEDULING,
     known_gates::MANY_TO_MANY,
     known_gates::NODE_OVERLAY,
     known_gates::NODE_REPAIR,
