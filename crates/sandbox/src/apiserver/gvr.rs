@@ -54,6 +54,8 @@ pub const RESOURCE_CLAIMS: Gvr = Gvr::from_static("resource.k8s.io", "v1", "reso
 pub const RESOURCE_CLAIM_TEMPLATES: Gvr = Gvr::from_static("resource.k8s.io", "v1", "resourceclaimtemplates");
 pub const DEVICE_CLASSES: Gvr = Gvr::from_static("resource.k8s.io", "v1", "deviceclasses");
 pub const RESOURCE_SLICES: Gvr = Gvr::from_static("resource.k8s.io", "v1", "resourceslices");
+/// PodGroups of Kubernetes 1.36.
+pub const POD_GROUPS: Gvr = Gvr::from_static("scheduling.k8s.io", "v1alpha2", "podgroups");
 pub const LEASES: Gvr = Gvr::from_static("coordination.k8s.io", "v1", "leases");
 pub const PRIORITY_CLASSES: Gvr = Gvr::from_static("scheduling.k8s.io", "v1", "priorityclasses");
 pub const CUSTOM_RESOURCE_DEFINITIONS: Gvr =

@@ -49,6 +49,7 @@ kinds! {
     ResourceClaimTemplate = RESOURCE_CLAIM_TEMPLATES, "resource.k8s.io/v1";
     DeviceClass = DEVICE_CLASSES, "resource.k8s.io/v1";
     ResourceSlice = RESOURCE_SLICES, "resource.k8s.io/v1";
+    PodGroup = POD_GROUPS, "scheduling.k8s.io/v1alpha2";
 }
 
 impl Kind {

@@ -24,6 +24,7 @@ pub const DELETABLE: &[&str] = &[
     "NodeOverlay",
     "CapacityQuota",
     "ProvisioningRequest",
+    "PodGroup",
 ];
 
 /// The resource of a kind that steps may name.
@@ -47,6 +48,7 @@ pub(super) fn resource(kind: &str) -> Gvr {
         "NodeOverlay" => Gvr::new("karpenter.sh", "v1alpha1", "nodeoverlays"),
         "CapacityBuffer" => Gvr::new("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers"),
         "ProvisioningRequest" => Gvr::new("autoscaling.x-k8s.io", "v1", "provisioningrequests"),
+        "PodGroup" => Gvr::new("scheduling.k8s.io", "v1alpha2", "podgroups"),
         "CapacityQuota" => Gvr::new("autoscaling.x-k8s.io", "v1beta1", "capacityquotas"),
         _ => Gvr::new("", "v1", "pods"),
     }
