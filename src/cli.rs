@@ -148,7 +148,7 @@ pub struct PlanArgs {
     /// Price of having a node more, in dollars an hour: weighed by the policy cost, not part of the price
     #[arg(long, value_name = "DOLLARS", default_value = "0.02", value_parser = dollars, env = "PRICE_PER_NODE")]
     pub price_per_node: f64,
-    /// Karpenter's feature gates that a plan of manifests knows: StaticCapacity=true plans the nodes of static pools, CapacityBuffer=true the room of CapacityBuffers; CapacityQuota=true holds CapacityQuotas
+    /// Karpenter's feature gates that a plan of manifests knows: StaticCapacity=true plans the nodes of static pools, CapacityBuffer=true the room of CapacityBuffers; CapacityQuota=true holds CapacityQuotas; GangScheduling=true plans pods of PodGroups together or not at all
     #[arg(long, value_name = "NAME=BOOL,…", env = "FEATURE_GATES")]
     pub feature_gates: Option<String>,
     /// Pods of manifests of a lower priority than this get no node

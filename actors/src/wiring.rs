@@ -35,7 +35,7 @@
 //! | `interruption` | `Interrupted` | `terminator` |
 //! | `interruption` | `MarkDeleting` | `cluster_watcher` |
 //! | `terminator` | `Roll` | `cluster_watcher` |
-//! | `disruptor`, `static_pools`, `gangs`, `janitor`, `interruption` (failed status checks), `terminator` (what is interrupted) | `Remove` | `terminator` |
+//! | `packer` (gangs given back), `disruptor`, `static_pools`, `gangs`, `janitor`, `interruption` (failed status checks), `terminator` (what is interrupted) | `Remove` | `terminator` |
 //! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `disruptor`, `static_pools`, `overlays`, `quotas`, `control_plane` | `Wrote` | `cluster_watcher` |
 //! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `translator`, `overlays`, `quotas`, `deletion_costs`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |
 //! | `packer`, `disruptor`, `launcher`, `static_pools`, `buffers`, `gangs` | `TakeObserved` | `cluster_watcher` |
@@ -61,6 +61,7 @@
 
 mod gated;
 mod observed;
+mod packing;
 
 use std::sync::Arc;
 
@@ -89,7 +90,7 @@ use crate::messages::{Attach, AttachPods, CatalogueAttach, Detach, Forget};
 use crate::node_class::NodeClassActor;
 use crate::overlays::Overlays;
 use crate::owner::{Owner, OwnerLinks};
-use crate::packer::{Packer, PackerLinks};
+use crate::packer::Packer;
 use crate::pod_watcher::PodWatcher;
 use crate::quotas::Quotas;
 use crate::recorder::Recorder;
@@ -200,8 +201,9 @@ pub fn start_leading(env: &Env, means: &ActorParts, warm: &Warm, leader_term: &L
     let (launcher_ctx, registrar_ctx) = (Context::<Launcher>::new(), Context::<Registrar>::new());
     let owner_ctx = Context::<Owner>::new();
     let (launcher, registrar, owner) = (launcher_ctx.address(), registrar_ctx.address(), owner_ctx.address());
-    let packer = begin(|_| Packer::new(env, term.packer(&launcher, &registrar), means.solver.clone()));
     let terminator = begin(|_| Terminator::new(env, term.terminator(&owner)));
+    let links = term.packer(&launcher, &registrar, &terminator);
+    let packer = begin(|_| Packer::new(env, links, means.solver.clone()));
     let disruptor = begin(|_| Disruptor::new(env, term.disruptor(&terminator, &launcher), means.solver.clone()));
     let leading = Leading {
         static_pools: env.settings.static_capacity().then(|| {
@@ -260,16 +262,6 @@ impl TermParts<'_> {
     /// The API server for an actor, within the term too.
     fn calls(&self, actor: &'static str) -> Calls {
         Calls::new(self.means.kube.clone(), self.env.for_actor(actor), Some(self.leader_term.clone()))
-    }
-
-    fn packer(&self, launcher: &Addr<Launcher>, registrar: &Addr<Registrar>) -> PackerLinks {
-        PackerLinks {
-            cluster: self.warm.cluster_watcher.clone().into(),
-            catalogue: self.warm.catalogue.clone().into(),
-            launcher: launcher.clone().into(),
-            registrar: registrar.clone().into(),
-            recorder: self.warm.recorder.clone().into(),
-        }
     }
 
     fn launcher(&self, packer: &Addr<Packer>, owner: &Addr<Owner>) -> LauncherLinks {

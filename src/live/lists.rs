@@ -9,10 +9,12 @@ use dovetail_actors::reading::LenientApi;
 use dovetail_api::autoscaling::{CapacityQuota, CapacityQuotaAlpha};
 use dovetail_api::overlays::NodeOverlay;
 use dovetail_api::resource::{DeviceClass, ResourceClaim, ResourceSlice};
+use dovetail_api::scheduling::{CoschedulingGroup, PodGroup, PodGroupAlpha};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_api::vertical::VerticalPodAutoscaler;
 use dovetail_core::cluster_state::{ClusterState, KeptFacts, Unreadable, WatchedKind};
 use dovetail_core::overlays::WrittenOverlay;
+use dovetail_core::pod_groups::{PodGroupApi, read_coscheduling_group, read_group};
 use dovetail_core::quotas::WrittenQuota;
 use dovetail_input::Failure;
 use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
@@ -36,6 +38,10 @@ const PAGE: u32 = 500;
 pub const MOST_RESTARTS: usize = 3;
 /// Resource of NodeOverlays.
 const OVERLAYS: &str = "nodeoverlays";
+/// Resource of PodGroups.
+const GROUPS: &str = "podgroups";
+/// The reason of a kind that the API server has no path for.
+const NOT_SERVED: &str = "the API server does not serve them";
 /// Resource of CapacityQuotas.
 const QUOTAS: &str = "capacityquotas";
 /// Resource of VerticalPodAutoscalers.
@@ -101,6 +107,9 @@ pub async fn read_state(
     }
     if settings.devices().is_some() {
         reader.devices().await?;
+    }
+    if settings.gang_scheduling() {
+        reader.pod_groups().await?;
     }
     let mut state = reader.state;
     state.allow_rollouts(settings.moves_rollout);
@@ -235,6 +244,36 @@ impl Reader<'_> {
         self.of_gate::<_, VerticalPodAutoscaler>(AUTOSCALERS, apply, |_, _, _| {}).await
     }
 
+    /// Lists the PodGroups of each API. One that is not served has none, and pods that name one are planned each for itself.
+    async fn pod_groups(&mut self) -> Result<(), Failure> {
+        let native = |state: &mut ClusterState, one: PodGroup| {
+            state.pod_groups_mut().insert(PodGroupApi::Native, &key_of(&one.metadata), read_group(&one.spec));
+        };
+        let other = |state: &mut ClusterState, one: CoschedulingGroup| {
+            let (key, rule) = (key_of(&one.metadata), read_coscheduling_group(&one.spec));
+            state.pod_groups_mut().insert(PodGroupApi::Coscheduling, &key, rule);
+        };
+        let unread = |api: PodGroupApi| {
+            move |state: &mut ClusterState, metadata: ObjectMeta, why: &str| {
+                let why = format!("it cannot be read: {why}");
+                state.pod_groups_mut().insert(api, &key_of(&metadata), Err(why));
+            }
+        };
+        self.of_gate::<_, PodGroupAlpha>(GROUPS, native, unread(PodGroupApi::Native)).await?;
+        self.follow_groups(PodGroupApi::Native);
+        self.of_gate::<_, CoschedulingGroup>(GROUPS, other, unread(PodGroupApi::Coscheduling)).await?;
+        self.follow_groups(PodGroupApi::Coscheduling);
+        Ok(())
+    }
+
+    /// Follows the groups of an API that was listed just now, unless it is not served, which is no gap.
+    fn follow_groups(&mut self, api: PodGroupApi) {
+        let is_not_served = |one: &Missing| one.what == GROUPS && one.why == NOT_SERVED;
+        let is_served = !self.missing.last().is_some_and(is_not_served);
+        self.missing.retain(|one| !is_not_served(one));
+        self.state.pod_groups_mut().follow(api, is_served);
+    }
+
     async fn quotas(&mut self) -> Result<(), Failure> {
         let apply = |state: &mut ClusterState, quota| {
             state.apply_quota(WrittenQuota::new(quota));
@@ -291,6 +330,12 @@ impl Reader<'_> {
     }
 }
 
+/// Namespace and name of an object.
+fn key_of(metadata: &ObjectMeta) -> String {
+    let text = |name: &Option<String>| name.clone().unwrap_or_default();
+    format!("{}/{}", text(&metadata.namespace), text(&metadata.name))
+}
+
 /// True if the API server has forgotten the place of a list.
 pub fn is_forgotten(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 410)
@@ -313,7 +358,7 @@ pub fn why_unread(error: &kube::Error, resource: &str) -> Result<String, Failure
         kube::Error::Api(status) if status.code == 403 => Ok(format!(
             "we may not list them: allow the verb list on {resource} (docs/guide/explain.md has a ClusterRole)"
         )),
-        kube::Error::Api(status) if status.code == 404 => Ok("the API server does not serve them".to_owned()),
+        kube::Error::Api(status) if status.code == 404 => Ok(NOT_SERVED.to_owned()),
         kube::Error::Api(_) | kube::Error::SerdeError(_) => Ok(plainly(error)),
         _ => Err(Failure::System(format!("the API server cannot be reached: {}", plainly(error)))),
     }

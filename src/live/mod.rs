@@ -217,6 +217,7 @@ impl LiveCluster {
 /// Input of packing at this moment, with these instance types.
 pub fn planning_input(settings: &Settings, instance_types: OffersByClass, now: Moment) -> PlanningInput {
     PlanningInput {
+        whole_gangs: false,
         of_static: false,
         into_sick_zones: false,
         instance_types,

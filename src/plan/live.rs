@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::admitted::PlanAdmission;
 use super::live_buffers::read_buffers;
 use super::manifests::{instance_types, left_out, ready, unschedulable};
-use super::{Loaded, overlays, quotas, unplanned};
+use super::{Loaded, overlays, pod_groups, quotas, unplanned};
 use crate::cli::PlanArgs;
 use crate::live::what_if::Scale;
 use crate::live::{self, LiveCluster};
@@ -86,9 +86,10 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
         cluster.missing.iter().map(|one| format!("not read: {}: {}", one.what, one.why)).collect();
     let overlays = overlays::take_from(&mut given, cluster.settings.node_overlays())?;
     let quotas = quotas::take_from(&mut given, cluster.settings.capacity_quotas())?;
+    let gangs = pod_groups::take_from(&mut given, cluster.settings.gang_scheduling());
     let passed_over = unplanned::line(&given);
     warnings.extend(unplanned::warnings(&given));
-    let mut input = cluster.planning.clone();
+    let mut input = PlanningInput { whole_gangs: true, ..cluster.planning.clone() };
     let summary = summary(&cluster);
     let changed = !args.live.scale.is_empty() || !files.is_empty();
     // Buffers of files come beside those of the cluster.
@@ -100,6 +101,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
     apply(&mut cluster, &changes, &mut input, &mut warnings)?;
     overlays::apply_all(&mut cluster.state, overlays);
     quotas::apply_all(&mut cluster.state, quotas);
+    pod_groups::apply_all(&mut cluster.state, gangs, false);
     let planning = cluster.state.snapshot().planning(&input);
     let mut problem = Arc::unwrap_or_clone(planning.problem);
     let (snapshot, holds_replicas) = (cluster.state.snapshot(), cluster.settings.static_capacity());
@@ -126,6 +128,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
         overlays,
         quotas: quotas::plans(&snapshot),
         devices: cluster.devices(),
+        gangs: planning.gangs,
     })
 }
 

@@ -28,7 +28,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::admitted::{self, Admitted, PlanAdmission};
 use super::live::LiveSummary;
 use super::picture::{Picture, resolved_types};
-use super::{Loaded, buffers, node_groups, overlays, quotas, static_pools, storage, unplanned};
+use super::{Loaded, buffers, node_groups, overlays, pod_groups, quotas, static_pools, storage, unplanned};
 use crate::cli::{PackingPolicy, PlanArgs};
 use crate::near::did_you_mean;
 use crate::progress::ProgressLine;
@@ -73,17 +73,20 @@ fn load_manifests(args: &PlanArgs, mut manifests: Vec<Manifest>, watch: &Stopwat
     let groups = args.packing_policy == Some(PackingPolicy::NodeGroups);
     let overlays = overlays::take_from(&mut manifests, gates.node_overlays() && !groups)?;
     let quotas = quotas::take_from(&mut manifests, gates.capacity_quotas() && !groups)?;
+    let in_gangs = gates.gang_scheduling() && !groups;
+    let gangs = pod_groups::take_from(&mut manifests, in_gangs);
     let (buffers, passed_over) = buffers::of_manifests(&manifests, gates.capacity_buffers() && !groups)?;
     let unplanned = unplanned::warnings(&manifests);
     let planned = |manifest: &Manifest| !manifest.foreign && unplanned::other_moment(manifest).is_none();
     let mut manifests: Vec<Manifest> = manifests.into_iter().filter(planned).collect();
     unplanned::scale(&mut manifests);
-    let mut input = PlanningInput::default();
+    let mut input = PlanningInput { whole_gangs: true, ..PlanningInput::default() };
     let mut state = ClusterState::new();
     state.set_expendable(args.expendable_pods_priority_cutoff.map(ExpendableCutoff::from_priority).unwrap_or_default());
     apply_pools(&mut state, &mut input, &manifests, &catalogue, picture.is_some(), &mut warnings)?;
     overlays::apply_all(&mut state, overlays);
     quotas::apply_all(&mut state, quotas);
+    pod_groups::apply_all(&mut state, gangs, in_gangs);
     let admission = PlanAdmission::from_manifests(&manifests);
     let pods = admission.pods(&manifests, &mut warnings);
     storage::apply(&mut state, &manifests, &pods, &mut warnings);
@@ -124,6 +127,7 @@ fn load_manifests(args: &PlanArgs, mut manifests: Vec<Manifest>, watch: &Stopwat
         overlays: overlays::plans(&snapshot, &input),
         quotas: quotas::plans(&snapshot),
         devices: None,
+        gangs: planning.gangs,
     })
 }
 

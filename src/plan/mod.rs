@@ -16,6 +16,7 @@ mod otherwise;
 mod overlays;
 mod page;
 mod picture;
+mod pod_groups;
 mod quotas;
 mod static_pools;
 mod storage;
@@ -30,6 +31,7 @@ use dovetail_core::Problem;
 use dovetail_core::commitments::{Commitments, PlanBill};
 use dovetail_core::pack::{self, Packing};
 use dovetail_core::paid_machines::Running;
+use dovetail_core::pod_groups::GangTable;
 use dovetail_core::problem::Policy;
 use dovetail_input::{Failure, describe};
 use dovetail_telemetry::stopwatch::Stopwatch;
@@ -71,6 +73,8 @@ struct Loaded {
     quotas: Vec<quotas::QuotaPlan>,
     /// Devices that pods claim, where they count.
     devices: Option<Devices>,
+    /// Gangs that get nodes together or not at all, where their feature gate is open.
+    gangs: GangTable,
     /// The problem without what-ifs that its reader makes, if the plan is to be compared with that.
     baseline: Option<Arc<Problem>>,
 }
@@ -106,6 +110,7 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     let unchanged = loaded.baseline.take().unwrap_or_else(|| loaded.problem.clone());
     set_policy(&mut loaded.problem, args.packing_policy);
     args.what_if.change(&mut loaded.problem)?;
+    pod_groups::settle(args, &mut loaded);
     place_devices(args, &mut loaded);
     let solving = Stopwatch::start();
     let options = options(args);

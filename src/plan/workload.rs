@@ -45,6 +45,7 @@ pub fn load(path: &str) -> Result<Loaded, Vec<Mistake>> {
         overlays: Vec::new(),
         quotas: Vec::new(),
         devices: None,
+        gangs: Default::default(),
     })
 }
 

@@ -21,6 +21,7 @@ mod habits;
 mod option_prices;
 mod overlays;
 mod plan;
+mod pod_groups;
 mod quotas;
 mod random_lines;
 mod readme;

@@ -20,6 +20,9 @@ BUFFERS = "capacity buffers, behind their feature gate: played against the sandb
 #: Why the rules of requests are there.
 REQUESTS = "ProvisioningRequests, behind their feature gate: played against the sandbox, whose requests are not recorded"
 
+#: Why the rules of PodGroups are there.
+GROUPS = "PodGroups, behind their feature gate: played against the sandbox, whose requests are not recorded"
+
 #: Why the rules of overlays are there.
 OVERLAYS = "NodeOverlays, behind their feature gate: played against the sandbox, whose requests are not recorded"
 
@@ -59,6 +62,7 @@ UNRECORDED = {
     ("patch", "karpenter.sh", "nodeoverlays/status", "*"): OVERLAYS,
     **{(verb, "resource.k8s.io", kind, "*"): DEVICES for verb in ("list", "watch") for kind in ("deviceclasses", "resourceclaims", "resourceslices")},
     **{(verb, "autoscaling.k8s.io", "verticalpodautoscalers", "*"): AUTOSCALERS for verb in ("list", "watch")},
+    **{(verb, group, "podgroups", "*"): GROUPS for verb in ("list", "watch") for group in ("scheduling.k8s.io", "scheduling.x-k8s.io")},
     ("get", "", "podtemplates", "*"): BUFFERS,
     ("get", "", "replicationcontrollers", "*"): BUFFERS,
     ("get", "apps", "statefulsets", "*"): BUFFERS,
@@ -72,7 +76,7 @@ UNRECORDED = {
 def rendered():
     """The roles of the control plane's own account."""
     command = [build.build("helm"), "template", "dovetail", roles.ROOT / "deploy/helm/dovetail", "--namespace", "kube-system"]
-    sets = ["--set", "settings.clusterName=demo,moves.rollout=true,settings.featureGates.capacityBuffer=true,settings.featureGates.capacityQuota=true,settings.featureGates.nodeOverlay=true,settings.featureGates.provisioningRequest=true,settings.featureGates.verticalPodAutoscaler=true,settings.ignoreDRARequests=false", "--kube-version", "1.33.0", "--skip-tests"]
+    sets = ["--set", "settings.clusterName=demo,moves.rollout=true,settings.featureGates.capacityBuffer=true,settings.featureGates.capacityQuota=true,settings.featureGates.nodeOverlay=true,settings.featureGates.provisioningRequest=true,settings.featureGates.verticalPodAutoscaler=true,settings.featureGates.gangScheduling=true,settings.ignoreDRARequests=false", "--kube-version", "1.33.0", "--skip-tests"]
     said = subprocess.run([*command, *sets], capture_output=True, text=True, check=True).stdout
     objects = [one for one in yaml.safe_load_all(said) if one]
     account = next(one for one in objects if one["kind"] == "ServiceAccount")["metadata"]["name"]

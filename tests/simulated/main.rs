@@ -41,6 +41,7 @@ mod metrics;
 mod moves;
 mod overlays;
 mod packing;
+mod pod_groups;
 mod pools;
 #[path = "cloud/prices.rs"]
 mod prices;

@@ -7,6 +7,7 @@ use actix::prelude::*;
 use dovetail_api::autoscaling::CapacityQuota;
 use dovetail_api::overlays::NodeOverlay;
 use dovetail_api::resource::{DeviceClass, ResourceClaim, ResourceSlice};
+use dovetail_api::scheduling::{CoschedulingGroup, PodGroup};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_api::vertical::VerticalPodAutoscaler;
 use dovetail_core::cluster_state::{ClusterState, UpdateEffect, WatchedKind};
@@ -190,6 +191,17 @@ impl ClusterWatcher {
             self.watch_kind::<ResourceClaim>(ctx);
             self.watch_kind::<DeviceClass>(ctx);
             self.watch_kind::<ResourceSlice>(ctx);
+        }
+        if self.env.settings.gang_scheduling() {
+            self.watch_kind::<PodGroup>(ctx);
+            self.watch_kind::<CoschedulingGroup>(ctx);
+        }
+    }
+
+    /// Pods of a gang may have places now, or have to wait for others of it.
+    pub(super) fn groups_changed(&self, news: bool) {
+        if news {
+            self.world_changed();
         }
     }
 

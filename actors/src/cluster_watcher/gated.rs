@@ -6,12 +6,13 @@ use dovetail_api::overlays::{API_VERSION, KIND, NodeOverlay};
 use dovetail_api::vertical::{API_VERSION as VERTICAL_VERSION, VerticalPodAutoscaler};
 
 use super::devices::is_of_devices;
+use super::pod_groups::is_of_groups;
 use crate::kube::served::OptionalKind;
 
 /// True if this is the resource of a kind behind a feature gate.
 pub(super) fn is_gated(resource: &str) -> bool {
-    [NodeOverlay::RESOURCE, CapacityQuota::RESOURCE, VerticalPodAutoscaler::RESOURCE].contains(&resource)
-        || is_of_devices(resource)
+    let other = is_of_devices(resource) || is_of_groups(resource);
+    other || [NodeOverlay::RESOURCE, CapacityQuota::RESOURCE, VerticalPodAutoscaler::RESOURCE].contains(&resource)
 }
 
 impl OptionalKind for NodeOverlay {

@@ -28,6 +28,7 @@ mod apply;
 mod devices;
 mod gated;
 mod lag;
+mod pod_groups;
 mod unobserved;
 mod unread;
 mod watches;

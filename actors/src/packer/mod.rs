@@ -8,10 +8,12 @@
 
 mod committed;
 mod devices;
+mod gangs;
 mod packing;
 mod report;
 mod request;
 mod rise;
+mod solving;
 mod spot_share;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,9 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_core::cluster_state::{NominationTarget, Planning, PlanningInput, Snapshot};
-use dovetail_core::dra::DevicePlan;
-use dovetail_core::pack::{Isolated, Packing};
+use dovetail_core::cluster_state::{NominationTarget, PlanningInput};
+use dovetail_core::pod_groups::take_out_short;
 use dovetail_core::price_rise::FirstPrices;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -31,15 +32,15 @@ use crate::context::env::Env;
 use crate::context::plan::Plans;
 use crate::context::solver::Solver;
 use crate::context::traces;
-use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder, ToRegistrar};
+use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder, ToRegistrar, ToTerminator};
 use crate::messages::{
-    Batch, CommitmentsKnown, InstanceTypesFor, LaunchClaims, Observe, PackNow, PackerState, PlanClaims, Planned,
-    TakeObserved, TraceContext, WorldChanged,
+    Batch, LaunchClaims, Observe, PackNow, PackerState, PlanClaims, Planned, TraceContext, WorldChanged,
 };
-use crate::packer::committed::Account;
-use crate::packer::packing::{LeftOutPods, PackerFailures, are_left_over};
+use crate::packer::gangs::PackerGangs;
+use crate::packer::packing::PackerFailures;
 use crate::telemetry::log_event::LogEvent;
 use request::Request;
+use solving::{Solved, compute};
 
 /// Interval at which pods that wait too long for kube-scheduler are checked (core spec 0.2).
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
@@ -47,8 +48,6 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 const SETTLING_TIME: Duration = Duration::from_millis(200);
 /// Pods whose place kube-scheduler has given to others wait this long for those to whom the same happens: it is at it.
 const PLACES_LOST_PAUSE: Duration = Duration::from_secs(1);
-/// Attempts of a packing to await pools whose readiness is unknown, [`SETTLING_TIME`] apart.
-const LONGEST_UNSETTLED: u32 = 25;
 /// Most names that a log line gives.
 const NAMES_LISTED: usize = 20;
 /// Minimum time between two FailedScheduling events of one pod (core spec 7.2).
@@ -65,6 +64,8 @@ pub struct PackerLinks {
     pub launcher: ToLauncher,
     /// For pods expected.
     pub registrar: ToRegistrar,
+    /// For nodes of gangs that are given back.
+    pub terminator: ToTerminator,
     /// For events.
     pub recorder: ToRecorder,
 }
@@ -97,24 +98,9 @@ pub struct Packer {
     packings: u64,
     /// The price of the first plan for each pod.
     first_prices: FirstPrices,
+    gangs: PackerGangs,
     /// Time of the last comparison of a packing with another policy. Monotonic.
     compared: Option<Duration>,
-}
-
-/// Outcome of a computation.
-struct Solved {
-    snapshot: Snapshot,
-    planning: Planning,
-    packing: Packing,
-    /// Failures of packing and the pods left out for them; the remaining packing is above.
-    failed: Isolated,
-    /// Pods that were left out from the start.
-    held: LeftOutPods,
-    solving: traces::SolveTimes,
-    /// The reason that commitments did not count, if they did not.
-    mistrust: Option<String>,
-    /// Places of pods that claim devices.
-    devices: DevicePlan,
 }
 
 impl Packer {
@@ -123,6 +109,7 @@ impl Packer {
         let env = env.for_actor("packer");
         let rng = env.rng("names");
         let failures = PackerFailures::new(&env, links.recorder.clone());
+        let gangs = PackerGangs::new(&env, links.terminator.clone());
         Self {
             env,
             links,
@@ -141,6 +128,7 @@ impl Packer {
             deleting: false,
             packings: 0,
             first_prices: FirstPrices::default(),
+            gangs,
             compared: None,
         }
     }
@@ -242,11 +230,13 @@ impl Packer {
         let input = PlanningInput {
             commitments: self.env.settings.commitments.declared(),
             only: Some(self.handled.clone()),
+            whole_gangs: true,
             ..self.env.planning_input()
         };
         let left_over = self.left_over.keys().cloned().collect();
         let computing =
-            compute(links, solver, input, self.failures.held(), left_over, self.env.clone()).into_actor(self);
+            compute(links, solver, input, (self.failures.held(), self.gangs.memory()), left_over, self.env.clone())
+                .into_actor(self);
         ctx.spawn(computing.map(move |solved, packer, ctx| {
             packer.solving = false;
             if let Some(solved) = solved {
@@ -260,7 +250,8 @@ impl Packer {
     }
 
     fn act_on(&mut self, solved: Solved, mut request: Request, asked: Timestamp) {
-        let Solved { snapshot, mut planning, mut packing, failed, held, solving, mistrust, devices } = solved;
+        let Solved { snapshot, mut planning, mut packing, failed, held, solving, mistrust, devices, failed_gangs } =
+            solved;
         if !devices.is_empty() {
             devices.restore(Arc::make_mut(&mut planning.problem));
         }
@@ -273,6 +264,7 @@ impl Packer {
         dovetail_core::termination::home::stay(&snapshot, &planning, &mut packing);
         let most_rise = self.env.settings.max_price_rise;
         let dear = self.first_prices.hold_dear_nodes(&snapshot, &mut planning, &mut packing, most_rise);
+        take_out_short(&mut planning, &mut packing);
         let mut also = traces::that_lead_to_moves(&snapshot, &planning);
         if let Some(first) = also.first().filter(|_| request.own) {
             request.trace = *first;
@@ -300,6 +292,7 @@ impl Packer {
         for claim in &packing.claims {
             let Some(mut order) = plans.order(claim, &traceparent, &mut self.rng) else { continue };
             devices::request_drivers(&mut order.claim, &devices, &claim.pods);
+            gangs::note_groups(&mut order.claim, &planning, &claim.pods);
             let pods = plans.uids(&claim.pods);
             expected.push((pods, NominationTarget::Claim(order.claim.name_any())));
             planned.push((order.claim.clone(), plans.most_capacity(claim)));
@@ -323,67 +316,6 @@ impl Packer {
             self.env.post(&self.links.launcher, LaunchClaims { term: self.env.term, orders, trace: request.trace });
         }
         self.tell_left_over(&plans, &packing, &request);
-    }
-}
-
-/// Waits until the cluster is known and shown, the catalogue is known and pools have had time to become ready, then packs.
-async fn compute(
-    links: PackerLinks,
-    solver: Arc<dyn Solver>,
-    mut input: PlanningInput,
-    held: LeftOutPods,
-    left_over: BTreeSet<String>,
-    env: Env,
-) -> Option<Solved> {
-    let mut unsettled = 0;
-    loop {
-        let Some(snapshot) = links.cluster.send(TakeObserved).await.ok()? else {
-            tokio::time::sleep(SETTLING_TIME).await;
-            continue;
-        };
-        let classes = snapshot.used_classes();
-        input.now = env.moment();
-        let to_pack = snapshot.to_pack(&input);
-        if to_pack.is_empty() {
-            let (planning, packing, now) = (Planning::default(), Packing::default(), input.now.wall);
-            let failed = Isolated::default();
-            let solving = traces::SolveTimes { asked: now, answered: now };
-            let devices = DevicePlan::default();
-            return Some(Solved { snapshot, planning, packing, failed, held, solving, mistrust: None, devices });
-        }
-        let query = InstanceTypesFor { last_resort: are_left_over(&to_pack, &left_over), classes };
-        let Some(types) = links.catalogue.send(query).await.ok()? else {
-            tokio::time::sleep(SETTLING_TIME).await;
-            continue;
-        };
-        input.instance_types = types;
-        if env.settings.commitments.account {
-            let Some(known) = links.catalogue.send(CommitmentsKnown).await.ok()? else {
-                tokio::time::sleep(SETTLING_TIME).await;
-                continue;
-            };
-            input.commitments = known.all;
-        }
-        input.now = env.moment();
-        let mut planning = snapshot.planning(&input);
-        if planning.unsettled && unsettled < LONGEST_UNSETTLED && !planning.problem.pods.is_empty() {
-            unsettled += 1;
-            tokio::time::sleep(SETTLING_TIME).await;
-            continue;
-        }
-        let account = Account::open(&snapshot, &input);
-        let asked = env.wall();
-        let (mut failed, devices) = if planning.problem.pods.is_empty() {
-            (Isolated::default(), DevicePlan::default())
-        } else {
-            let options = env.pack_options();
-            let gates = env.settings.devices();
-            let question = gates.and_then(|gates| snapshot.device_question(&planning, gates, input.now.wall));
-            devices::pack(solver, &mut planning, question, (options, &held), account.as_ref()).await
-        };
-        let packing = std::mem::take(&mut failed.packing);
-        let solving = traces::SolveTimes { asked, answered: env.wall() };
-        let mistrust = account.and_then(|account| account.mistrust);
-        return Some(Solved { snapshot, planning, packing, failed, held, solving, mistrust, devices });
+        self.gangs.settle(&snapshot, (&planning, &packing), &failed_gangs, request.trace);
     }
 }

@@ -20,6 +20,8 @@ mod served;
 mod tests;
 mod text;
 
+use dovetail_api::names::annotations::POD_GROUP;
+use dovetail_api::scheduling::GROUP_FIELD;
 use dovetail_core::cluster_state::Unreadable;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -58,12 +60,24 @@ where
 {
     let cut = text::without_managed_fields(text);
     match serde_json::from_str(&cut) {
-        Ok(object) => ReadObject::Object(object),
+        Ok(object) => ReadObject::Object(with_group(object, &cut)),
         Err(refused) => mend::read_mended(&cut, &refused).map_or_else(
             |why| ReadObject::Unreadable(Box::new(metadata::unreadable::<K>(&cut, why))),
-            ReadObject::Object,
+            |object| ReadObject::Object(with_group(object, &cut)),
         ),
     }
+}
+
+/// Keeps the PodGroup that a pod's field names as an annotation of the object that is read: its type does not have the field.
+fn with_group<K: Resource<DynamicType = ()>>(mut object: K, text: &str) -> K {
+    if !text.contains(GROUP_FIELD[1]) || K::kind(&()) != "Pod" {
+        return object;
+    }
+    let name = text::member_at(text, &GROUP_FIELD).and_then(|name| serde_json::from_str::<String>(name).ok());
+    if let Some(name) = name {
+        object.meta_mut().annotations.get_or_insert_default().insert(POD_GROUP.to_owned(), name);
+    }
+    object
 }
 
 impl<'de, K> Deserialize<'de> for ReadObject<K>

@@ -275,3 +275,22 @@ proptest! {
         }
     }
 }
+
+/// Kubernetes 1.36's field of a pod, which its type does not have, is kept as an annotation; other kinds have none.
+#[test]
+fn group_that_a_pod_names_is_kept() {
+    use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+    let pod = |spec: &str| {
+        let text =
+            format!("{{\"metadata\": {{\"name\": \"a\", \"annotations\": {{\"b\": \"c\"}}}}, \"spec\": {spec}}}");
+        let read = read_object::<Pod>(&text).object().unwrap();
+        read.metadata.annotations.unwrap().remove("dovetail.dev/pod-group")
+    };
+    let named = r#"{"schedulingGroup": {"podGroupName": "train"}, "containers": []}"#;
+    assert_eq!(pod(named).as_deref(), Some("train"));
+    for other in [r#"{"containers": [{"name": "schedulingGroup"}]}"#, r#"{"schedulingGroup": {}, "containers": []}"#] {
+        assert_eq!(pod(other), None, "{other}");
+    }
+    let map = r#"{"metadata": {"name": "a"}, "spec": {"schedulingGroup": {"podGroupName": "train"}}}"#;
+    assert_eq!(read_object::<ConfigMap>(map).object().unwrap().metadata.annotations, None);
+}

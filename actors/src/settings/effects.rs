@@ -8,11 +8,11 @@ use super::parse::gates;
 use super::table::{TABLE, Topic};
 
 /// Gates of `FEATURE_GATES` that are known and have an effect: all of them.
-const GATES_THERE: [&str; 15] = [
+const GATES_THERE: [&str; 16] = [
     known_gates::CAPACITY_BUFFER,
     known_gates::CAPACITY_QUOTA,
-    known_gates::VERTICAL_POD_AUTOSCALER,
     known_gates::DRIFT,
+    known_gates::GANG_SCHEDULING,
     known_gates::MANY_TO_MANY,
     known_gates::NODE_OVERLAY,
     known_gates::NODE_REPAIR,
@@ -24,6 +24,7 @@ const GATES_THERE: [&str; 15] = [
     known_gates::STATIC_CAPACITY,
     known_gates::TERMINATE_FIRST_DRIFT,
     known_gates::TERMINATE_FIRST_REPAIR,
+    known_gates::VERTICAL_POD_AUTOSCALER,
 ];
 /// Gates of `AWS_FEATURE_GATES` that are known and have an effect.
 const AWS_GATES_THERE: [&str; 1] = [known_gates::DRA_NVIDIA_GPU];

@@ -18,6 +18,8 @@ pub(super) const STATIC_CAPACITY: &str = "StaticCapacity";
 pub(super) const CAPACITY_BUFFER: &str = "CapacityBuffer";
 /// The gate of room for all pods of a group or none. Karpenter has none of this name.
 pub(super) const PROVISIONING_REQUEST: &str = "ProvisioningRequest";
+/// The gate of gangs by PodGroups, called as Kubernetes' own. Karpenter has none of this name.
+pub(super) const GANG_SCHEDULING: &str = "GangScheduling";
 /// The gate of quotas on capacity. Karpenter has none of this name.
 pub(super) const CAPACITY_QUOTA: &str = "CapacityQuota";
 /// The gate of prices and resources by NodeOverlays.
@@ -66,6 +68,11 @@ impl Settings {
     /// True if ProvisioningRequests are fulfilled.
     pub fn provisioning_requests(&self) -> bool {
         self.gates.contains(PROVISIONING_REQUEST)
+    }
+
+    /// True if pods of a PodGroup's gang get nodes together or not at all.
+    pub fn gang_scheduling(&self) -> bool {
+        self.gates.contains(GANG_SCHEDULING)
     }
 
     /// True if CapacityQuotas are held.

@@ -300,17 +300,13 @@ log_events! {
     /// Places are made for the pods of drifted nodes, which go when these are ready.
     Replacing "replacing" Info { node_pool: String, nodes: Names } => format!("replacing node(s) of nodepool {node_pool}: {nodes}");
     /// A drifted node stays after all.
-    ReplacementOff "replacement_off" Info { node: String, node_claim: String, why: String, pause_seconds: Option<i64> } =>
-        format!("node {node} is not replaced, {why}{}", pause_seconds.map(|pause| format!("; the next of its nodepool is tried in {} min", pause / 60)).unwrap_or_default());
+    ReplacementOff "replacement_off" Info { node: String, node_claim: String, why: String, pause_seconds: Option<i64> } => format!("node {node} is not replaced, {why}{}", pause_seconds.map(|pause| format!("; the next of its nodepool is tried in {} min", pause / 60)).unwrap_or_default());
     /// A node goes before its successor stands: its only place is its own instance of a full reservation.
-    TerminatingFirst "terminating_first" Info { node: String, node_claim: String, reservation: String } =>
-        format!("node {node} is ended before its successor is launched: its only place is its own instance of capacity reservation {reservation}");
+    TerminatingFirst "terminating_first" Info { node: String, node_claim: String, reservation: String } => format!("node {node} is ended before its successor is launched: its only place is its own instance of capacity reservation {reservation}");
     /// Somebody else has the instance of a reservation that a node has given up.
-    ReservedInstanceLost "reserved_instance_lost" Warn { node_pool: String, node: String, reservation: String } =>
-        format!("somebody else has the instance of capacity reservation {reservation} that node {node} of nodepool {node_pool} gave up: its pods wait");
+    ReservedInstanceLost "reserved_instance_lost" Warn { node_pool: String, node: String, reservation: String } => format!("somebody else has the instance of capacity reservation {reservation} that node {node} of nodepool {node_pool} gave up: its pods wait");
     /// The instance of a node is in its capacity reservation no more: that has ended, was cancelled, or has fewer instances.
-    ReservationEnded "reservation_ended" Warn { node: String, node_claim: String, reservation: String } =>
-        format!("node {node} is paid for on demand: capacity reservation {reservation} has ended, was cancelled or has fewer instances");
+    ReservationEnded "reservation_ended" Warn { node: String, node_claim: String, reservation: String } => format!("node {node} is paid for on demand: capacity reservation {reservation} has ended, was cancelled or has fewer instances");
     /// Claims are launched for a static pool.
     ReplicasLaunched "replicas_launched" Info { node_pool: String, replicas: i64, nodes: usize, node_claims: Names } => format!("provisioning {nodes} nodeclaim(s) to satisfy the replica count {replicas} of nodepool {node_pool}: {node_claims}");
     /// Claims of a static pool go, as it has more than `spec.replicas`.
@@ -333,6 +329,10 @@ log_events! {
     RequestSays "request_says" Info { request: String, why: String } => format!("provisioningrequest {request}: {why}");
     /// The API server does not serve ProvisioningRequests.
     RequestsNotServed "requests_not_served" Warn {} => "the API server serves no ProvisioningRequests of autoscaling.x-k8s.io: install their CRD, or close the feature gate ProvisioningRequest";
+    /// Nodes of a gang of which not all can be had go.
+    GangGivenBack "gang_given_back" Info { pod_group: String, nodes: usize, node_claims: Names } => format!("giving back {nodes} nodeclaim(s) of podgroup {pod_group}: {node_claims}");
+    /// The API server does not serve PodGroups of an API.
+    PodGroupsNotServed "pod_groups_not_served" Info { api: String } => format!("the API server serves no PodGroups of {api}: pods that name one get nodes each for itself");
     /// A NodeOverlay is left out.
     OverlayRefused "overlay_refused" Warn { overlay: String, why: String } => format!("nodeoverlay {overlay} is left out: {why}");
     /// A NodeOverlay counts.

@@ -22,6 +22,7 @@ pub mod overlays;
 pub mod provisioning;
 pub mod quantity;
 pub mod resource;
+pub mod scheduling;
 pub mod schema;
 pub mod unimplemented;
 pub mod v1;

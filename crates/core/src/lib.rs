@@ -51,6 +51,7 @@ pub mod pack;
 pub mod paid_machines;
 pub mod pause;
 pub mod pod;
+pub mod pod_groups;
 pub mod price_rise;
 pub mod problem;
 pub mod quantity;

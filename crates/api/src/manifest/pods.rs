@@ -13,6 +13,8 @@ use serde_json::Value;
 
 use super::Manifest;
 use crate::hash::fnv;
+use crate::names::annotations::POD_GROUP;
+use crate::scheduling::group_in_field;
 
 /// Kubernetes' alphabet of generated names: no vowels, nothing that looks like another.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -48,7 +50,8 @@ pub fn workload_pods(manifest: &Manifest) -> Vec<Pod> {
     let namespace = manifest.namespace.clone().unwrap_or_else(|| "default".into());
     if manifest.kind == "Pod" {
         let pod: Option<Pod> = serde_json::from_value(manifest.object.clone()).ok();
-        return pod.map(|pod| finish(pod, &manifest.name, &namespace)).into_iter().collect();
+        let named = pod.map(|pod| with_group(pod, &manifest.object));
+        return named.map(|pod| finish(pod, &manifest.name, &namespace)).into_iter().collect();
     }
     let Some(template) = template(manifest) else { return Vec::new() };
     let count = pod_count(&manifest.kind, &manifest.object).0.min(MAX_PODS);
@@ -77,7 +80,8 @@ pub fn workload_pods(manifest: &Manifest) -> Vec<Pod> {
     unique(&mut names);
     let claims = claims(manifest);
     let pods = names.iter().map(|pod| {
-        let mut made = from_template(&template, manifest, owner.0, owner.1.clone(), &hash);
+        let made = from_template(&template, manifest, owner.0, owner.1.clone(), &hash);
+        let mut made = with_group(made, &manifest.object["spec"]["template"]);
         claims.iter().for_each(|claim| mount(&mut made, claim, pod));
         finish(made, pod, &namespace)
     });
@@ -113,6 +117,14 @@ fn from_template(template: &PodTemplateSpec, manifest: &Manifest, kind: &str, na
         spec: template.spec.clone(),
         status: None,
     }
+}
+
+/// Keeps the PodGroup that a field names, which the typed Pod does not have, as an annotation.
+fn with_group(mut pod: Pod, written: &Value) -> Pod {
+    if let Some(name) = group_in_field(written) {
+        pod.metadata.annotations.get_or_insert_default().insert(POD_GROUP.to_owned(), name.to_owned());
+    }
+    pod
 }
 
 /// Names of a StatefulSet's claims for volumes.

@@ -103,6 +103,8 @@ pub const LAUNCHED_FOR_ROOM: &str = "dovetail.dev/launched-for-room";
 /// NodeClaim: the room of a ProvisioningRequest for which it was launched: numbers of pods by namespace and name of the request
 /// and number of its pod set, comma separated, as `default/train/0=5`.
 pub const LAUNCHED_FOR_REQUEST: &str = "dovetail.dev/launched-for-request";
+/// NodeClaim: the PodGroups of gangs for whose pods it was launched, namespaces and names, comma separated, as `default/train`.
+pub const LAUNCHED_FOR_POD_GROUP: &str = "dovetail.dev/launched-for-pod-group";
 /// NodePool: workloads that do not use their nodes, and until when no node is launched for them, JSON. Remove it to release
 /// them.
 pub const UNUSED_LAUNCHES: &str = "dovetail.dev/unused-launches";
@@ -146,6 +148,8 @@ pub const ADOPTED_AS: &str = "dovetail.dev/adopted-as";
 pub const TTL_SECONDS_AFTER_EMPTY: &str = "dovetail.dev/ttl-seconds-after-empty";
 /// Object converted from an older kind: `<apiVersion>/<kind>/<name>` of its source.
 pub const CONVERTED_FROM: &str = "dovetail.dev/converted-from";
+/// Pod: name of the PodGroup of its namespace that it is in, for what does not keep `spec.schedulingGroup`.
+pub const POD_GROUP: &str = "dovetail.dev/pod-group";
 /// ProvisioningRequest: time for which its room is held once it is there, a duration, as `30m`.
 pub const BOOKING: &str = "dovetail.dev/booking";
 /// CapacityBuffer: times at which its room is held, as `0 7 * * mon-fri 10h Europe/Berlin`.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::Schema;
 use crate::crds;
+use crate::scheduling::GROUP_FIELD;
 
 /// The scope of a kind: in namespaces, or of the whole cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +67,15 @@ fn our_schema(api_version: &str, kind: &str) -> Value {
 }
 
 fn openapi<T: JsonSchema>(_: &str, _: &str) -> Value {
-    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value()
+    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
+    let pod_specs = schema["$defs"].as_object_mut().into_iter().flatten().filter(|(name, _)| name.ends_with("PodSpec"));
+    for (_, pod_spec) in pod_specs {
+        // Kubernetes 1.36 has it; the types here are older.
+        pod_spec["properties"][GROUP_FIELD[1]] = json!({"type": "object",
+            "description": "schedulingGroup names the PodGroup of the pod's namespace with which it is scheduled.",
+            "properties": {GROUP_FIELD[2]: {"type": "string"}}});
+    }
+    schema
 }
 
 /// A kind whose schema refers to itself, or is of no use here.

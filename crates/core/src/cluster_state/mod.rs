@@ -53,7 +53,7 @@ pub use objects::budget::BudgetEntry;
 pub use objects::claim::{ClaimEntry, ClaimFacts};
 pub use objects::load::Load;
 pub use objects::node::NodeEntry;
-pub use objects::pod::{DoNotDisrupt, PodEntry, is_provisionable, is_unmarked};
+pub use objects::pod::{DoNotDisrupt, GroupMember, PodEntry, is_provisionable, is_unmarked};
 pub use objects::reboot::{RebootNote, RebootState};
 pub use placing::closed_pools::ClosedPool;
 pub use placing::held_room::HeldRoom;
@@ -78,6 +78,7 @@ use crate::dra::DeviceBook;
 use crate::expendable::ExpendableCutoff;
 use crate::launch_limits::UnusedLaunches;
 use crate::overlays::OverlayBook;
+use crate::pod_groups::PodGroupBook;
 use crate::quotas::QuotaBook;
 use crate::recommendations::Recommendations;
 use crate::zonal_shift::ShiftedZones;
@@ -230,6 +231,8 @@ pub struct Snapshot {
     pub devices: DeviceBook,
     /// Requests that pods get when they are created; none where their feature gate is closed.
     pub recommendations: Recommendations,
+    /// PodGroups; none where their feature gate is closed.
+    pub pod_groups: PodGroupBook,
     /// True if Deployments that ask for it may be restarted.
     pub rollouts: bool,
     /// The setting `EXPENDABLE_PODS_PRIORITY_CUTOFF`.

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::launches::room::{limits_of, usage, with_cost};
 use super::objects::{daemon::ComingDaemons, load::with_itself};
+use super::placing::pod_groups::by_name;
 use super::storage::any_attaches;
 use super::{JoinedNode, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, SpotShareNotes, WatchedKind};
 use crate::adoption;
@@ -20,6 +21,7 @@ use crate::instance_type::{InstanceType, subtract_reserved};
 use crate::labels::CAPACITY_RESERVATION_ID;
 use crate::lifecycle::claim::packing_requirement;
 use crate::pod::Pod;
+use crate::pod_groups::GangTable;
 use crate::problem::{ExistingNode, MinValuesPolicy, Namespace, Policy, Pool, PreferencePolicy, Problem, UnusablePool};
 use crate::resources::{PODS, Resources};
 use crate::validity;
@@ -47,6 +49,8 @@ pub struct PlanningInput {
     pub only: Option<BTreeSet<String>>,
     /// True for a plan of static pools, which leaves out all others.
     pub of_static: bool,
+    /// True if gangs are planned, all or none of each; false blocks their pods that have no node.
+    pub whole_gangs: bool,
     /// True if zones where most nodes are unwell are places for pods of unwell nodes.
     pub into_sick_zones: bool,
 }
@@ -70,6 +74,8 @@ pub struct Planning {
     pub refused_places: Vec<RefusedPlace>,
     /// Pods that may be on no spot node, and annotations about that which do not count.
     pub spot_share: SpotShareNotes,
+    /// Gangs that have to have enough places or none in a packing of the problem.
+    pub gangs: GangTable,
 }
 
 /// Beginning of the reason for a pool that is left out because it is not valid.
@@ -93,25 +99,14 @@ impl Snapshot {
         self.without_a_place(now, |entry| entry.provisionable)
     }
 
-    /// The pods that a packing is about. A pod that kube-scheduler has not marked is only packed if `only` names it.
-    #[must_use]
-    pub fn to_pack(&self, input: &PlanningInput) -> Vec<&Arc<PodEntry>> {
-        self.without_a_place(input.now, |entry| match &input.only {
-            None => entry.provisionable,
-            Some(only) => (entry.provisionable || entry.unmarked) && only.contains(&entry.pod.uid),
-        })
-    }
-
-    fn without_a_place(&self, now: Moment, waits: impl Fn(&PodEntry) -> bool) -> Vec<&Arc<PodEntry>> {
+    pub(super) fn without_a_place(&self, now: Moment, waits: impl Fn(&PodEntry) -> bool) -> Vec<&Arc<PodEntry>> {
         let concerned = |entry: &&Arc<PodEntry>| {
             let waiting = || waits(entry) && !self.is_made_room_for(entry);
             let moves = || self.must_move(entry, now.wall) && !self.deleting.held.contains(&entry.node_name);
             (waiting() || moves()) && self.expected_on(&entry.pod.uid, now).is_none()
         };
         let mut all: Vec<_> = self.pods.values().filter(concerned).collect();
-        all.sort_by(|a, b| {
-            (&a.pod.namespace, &a.pod.name, &a.pod.uid).cmp(&(&b.pod.namespace, &b.pod.name, &b.pod.uid))
-        });
+        all.sort_by(by_name);
         all
     }
 
@@ -170,9 +165,10 @@ impl Snapshot {
         held.extend(self.keep_off_refused(&mut problem.pods, input.now, &mut refused_places));
         self.keep_off_sick_places(&mut problem.pods, &existing, input.into_sick_zones);
         let spot_share = self.split_by_spot_share(&mut problem.pods, input.now);
+        let gangs = self.hold_gangs(&mut problem.pods, input);
         let unsettled = self.pools.values().any(|pool| is_unsettled(pool));
         let problem = Arc::new(problem);
-        Planning { problem, pools, existing, skipped, held, unsettled, refused_places, spot_share }
+        Planning { problem, pools, existing, skipped, held, unsettled, refused_places, spot_share, gangs }
     }
 
     /// Writes the usable pools and their instance types into the problem.

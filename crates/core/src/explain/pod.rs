@@ -1,6 +1,7 @@
 //! Answers about a pod: why it waits, and what would let it run.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod as KubePod;
@@ -14,6 +15,8 @@ use super::suggest::suggest;
 use super::words::why_not;
 use crate::cluster_state::{ClaimEntry, NominationTarget, Planning, PlanningInput, PodEntry};
 use crate::pack::{PoolReason, Reason};
+use crate::pod_groups::pack_gangs;
+use crate::problem::Problem;
 
 /// A place that an event says a pod is nominated to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +107,8 @@ fn answer(
         return packed(input, entry, nominated);
     };
     let place = Placement::Existing { node: node.clone() };
-    let (sentence, waits_for) = (place.sentence(), awaited(input, Some(node), nominated));
+    let sentence = format!("{}{}", place.sentence(), gang_note(input, entry));
+    let waits_for = awaited(input, Some(node), nominated);
     PodAnswer { verdict: PodVerdict::Placed { place }, sentence, waits_for, ..blank(entry) }
 }
 
@@ -160,6 +164,10 @@ fn other_wait(input: &ExplainInput<'_>, pod: Option<&KubePod>, entry: &PodEntry)
         let node = entry.nominated.as_ref().filter(|_| input.snapshot.is_made_room_for(entry))?;
         return Some(format!("kube-scheduler makes room for it on node {node} by preemption"));
     }
+    if input.snapshot.pod_group_of(entry).is_some() && entry.group.as_ref().is_some_and(|own| own.may_wait) {
+        // Its scheduler holds it, and says so of others of its group at most.
+        return None;
+    }
     let scheduler = spec.and_then(|spec| spec.scheduler_name.as_deref()).filter(|name| *name != "default-scheduler");
     if let Some(name) = scheduler {
         return Some(format!("its scheduler, {name}, has not said that it finds no node"));
@@ -170,23 +178,31 @@ fn other_wait(input: &ExplainInput<'_>, pod: Option<&KubePod>, entry: &PodEntry)
     (!entry.unmarked).then(|| "kube-scheduler has not said that it finds no node for it".into())
 }
 
+/// The end of a sentence that names the PodGroup of a pod, if it is in one that is followed.
+fn gang_note(input: &ExplainInput<'_>, entry: &PodEntry) -> String {
+    let group = input.snapshot.pod_group_of(entry);
+    group.map(|key| format!("; it is in PodGroup {key}, whose pods get nodes together")).unwrap_or_default()
+}
+
 /// The answer by packing, with all other pods that wait.
 fn packed(input: &ExplainInput<'_>, entry: &PodEntry, nominated: Option<&NominatedTo>) -> PodAnswer {
     let uid = entry.pod.uid.as_str();
-    let planning = plan_with(input, uid);
+    let mut planning = plan_with(input, uid);
+    let solve = |problem: &Arc<Problem>| (problem.clone(), (input.solve)(problem, input.options));
+    let (problem, packing) = pack_gangs(&planning.gangs, &planning.problem, solve);
+    planning.problem = problem;
     let problem = &planning.problem;
     let Some(pod) = problem.pods.iter().position(|pod| pod.uid == uid) else {
-        let sentence = "it is not among the pods that are planned for now".to_owned();
+        let sentence = format!("it is not among the pods that are planned for now{}", gang_note(input, entry));
         return PodAnswer { waits_for: awaited(input, None, nominated), sentence, ..blank(entry) };
     };
-    let packing = (input.solve)(problem, input.options);
     if let Some(place) = Placement::for_pod(problem, &packing, pod) {
         let node = match &place {
             Placement::Existing { node } => Some(node.as_str()),
             Placement::New { .. } => None,
         };
         let waits_for = awaited(input, node, nominated);
-        let sentence = place.sentence();
+        let sentence = format!("{}{}", place.sentence(), gang_note(input, entry));
         return PodAnswer { verdict: PodVerdict::Placed { place }, sentence, waits_for, ..blank(entry) };
     }
     let none = Reason::PackingFailed { error: "packing says nothing of it".to_owned() };
@@ -213,7 +229,7 @@ fn plan_with(input: &ExplainInput<'_>, uid: &str) -> Planning {
     let waiting = input.snapshot.pods.values().filter(|entry| entry.provisionable);
     let mut only: BTreeSet<String> = waiting.map(|entry| entry.pod.uid.clone()).collect();
     only.insert(uid.to_owned());
-    input.snapshot.planning(&PlanningInput { only: Some(only), ..input.planning.clone() })
+    input.snapshot.planning(&PlanningInput { only: Some(only), whole_gangs: true, ..input.planning.clone() })
 }
 
 /// The claim that a pod waits for: the one that its event names, else the one that packing puts it on.

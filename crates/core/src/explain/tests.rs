@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod book;
+mod gangs;
 
 use std::sync::Arc;
 use std::time::Duration;

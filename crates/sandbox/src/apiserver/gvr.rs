@@ -56,6 +56,8 @@ pub const DEVICE_CLASSES: Gvr = Gvr::from_static("resource.k8s.io", "v1", "devic
 pub const RESOURCE_SLICES: Gvr = Gvr::from_static("resource.k8s.io", "v1", "resourceslices");
 /// VerticalPodAutoscalers, where their CRD is installed.
 pub const VERTICAL_POD_AUTOSCALERS: Gvr = Gvr::from_static("autoscaling.k8s.io", "v1", "verticalpodautoscalers");
+/// PodGroups of Kubernetes 1.36.
+pub const POD_GROUPS: Gvr = Gvr::from_static("scheduling.k8s.io", "v1alpha2", "podgroups");
 pub const LEASES: Gvr = Gvr::from_static("coordination.k8s.io", "v1", "leases");
 pub const PRIORITY_CLASSES: Gvr = Gvr::from_static("scheduling.k8s.io", "v1", "priorityclasses");
 pub const CUSTOM_RESOURCE_DEFINITIONS: Gvr =

@@ -50,6 +50,7 @@ kinds! {
     DeviceClass = DEVICE_CLASSES, "resource.k8s.io/v1";
     ResourceSlice = RESOURCE_SLICES, "resource.k8s.io/v1";
     VerticalPodAutoscaler = VERTICAL_POD_AUTOSCALERS, "autoscaling.k8s.io/v1";
+    PodGroup = POD_GROUPS, "scheduling.k8s.io/v1alpha2";
 }
 
 impl Kind {

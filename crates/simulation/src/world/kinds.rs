@@ -25,6 +25,7 @@ pub const DELETABLE: &[&str] = &[
     "CapacityQuota",
     "ProvisioningRequest",
     "VerticalPodAutoscaler",
+    "PodGroup",
 ];
 
 /// The resource of a kind that steps may name.
@@ -49,6 +50,7 @@ pub(super) fn resource(kind: &str) -> Gvr {
         "CapacityBuffer" => Gvr::new("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers"),
         "ProvisioningRequest" => Gvr::new("autoscaling.x-k8s.io", "v1", "provisioningrequests"),
         "VerticalPodAutoscaler" => Gvr::new("autoscaling.k8s.io", "v1", "verticalpodautoscalers"),
+        "PodGroup" => Gvr::new("scheduling.k8s.io", "v1alpha2", "podgroups"),
         "CapacityQuota" => Gvr::new("autoscaling.x-k8s.io", "v1beta1", "capacityquotas"),
         _ => Gvr::new("", "v1", "pods"),
     }

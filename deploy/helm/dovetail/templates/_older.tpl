@@ -245,7 +245,7 @@ tags: {nothing: ["", "map[]"], instead: "give spec.tags in each EC2NodeClass"}
 {{- end }}
 {{- range $name, $on := .Values.settings.featureGates }}
 {{- $gate := untitle $name }}
-{{- if not (has $gate (list "drift" "driftEnabled" "nodeRepair" "rebootForRepair" "nodeOverlay" "reservedCapacity" "spotToSpotConsolidation" "manyToManyConsolidation" "staticCapacity" "terminateFirstDrift" "terminateFirstRepair" "capacityBuffer" "capacityQuota" "podDeletionCostManagement" "provisioningRequest" "verticalPodAutoscaler")) }}
+{{- if not (has $gate (list "drift" "driftEnabled" "nodeRepair" "rebootForRepair" "nodeOverlay" "reservedCapacity" "spotToSpotConsolidation" "manyToManyConsolidation" "staticCapacity" "terminateFirstDrift" "terminateFirstRepair" "capacityBuffer" "capacityQuota" "podDeletionCostManagement" "provisioningRequest" "verticalPodAutoscaler" "gangScheduling")) }}
 {{- $notes = append $notes (printf "settings.featureGates.%s: there is no such gate." $name) }}
 {{- end }}
 {{- end }}

@@ -11,6 +11,7 @@ mod launcher_refusals;
 mod launcher_trials;
 mod packer;
 mod packer_trouble;
+mod pod_groups;
 mod pod_watcher;
 mod registrar;
 mod registrar_after;

@@ -24,6 +24,7 @@ pub fn start_with(bench: &Alone, solver: Arc<dyn Solver>) -> Addr<Packer> {
         catalogue: ear.clone().into(),
         launcher: ear.clone().into(),
         registrar: ear.clone().into(),
+        terminator: ear.clone().into(),
         recorder: ear.clone().into(),
     };
     bench.start(Packer::new(&bench.env, links, solver))

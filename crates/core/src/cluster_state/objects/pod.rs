@@ -17,6 +17,7 @@ use crate::cluster_state::objects::daemon::POD_TEMPLATE_GENERATION;
 use crate::cluster_state::objects::workload::{refused_by_kubelet, words_of_scheduler, workload_of};
 use crate::expendable::ExpendableCutoff;
 use crate::pod::{ContainerSizes, DeletionCost, DrainFacts, Pod, eviction_cost};
+use crate::pod_groups::PodGroupRef;
 use crate::spot_share::WrittenShare;
 
 /// A pod, its node and its state.
@@ -81,10 +82,28 @@ pub struct PodEntry {
     pub expendable: bool,
     /// Name of the ProvisioningRequest, of its namespace, whose room it takes.
     pub consumes: Option<Arc<str>>,
+    /// The PodGroup that it says it is in.
+    pub group: Option<GroupMember>,
     /// Split of its workload between spot and other nodes that its annotations ask for.
     pub spot_share: WrittenShare,
     /// Its requests by container, where recommendations for them are followed and it has a controller.
     pub sizes: Option<Arc<ContainerSizes>>,
+}
+
+/// A pod as a member of a PodGroup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupMember {
+    pub group: PodGroupRef,
+    /// True if only a scheduler keeps it from a node, whether it has said so or holds the pod until enough members have a place.
+    pub may_wait: bool,
+}
+
+impl GroupMember {
+    fn from_kube(pod: &KubePod) -> Option<Self> {
+        let group = PodGroupRef::from_metadata(pod.metadata.labels.as_ref(), pod.metadata.annotations.as_ref())?;
+        let gates = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_deref()).unwrap_or_default();
+        Some(Self { group, may_wait: gates.is_empty() && can_be_given_a_node(pod) })
+    }
 }
 
 /// The meaning of a pod's annotation `karpenter.sh/do-not-disrupt` (core spec 5.2), or where that is absent of
@@ -166,6 +185,7 @@ impl PodEntry {
             deletion_cost: DeletionCost::from_annotations(annotated),
             spot_share: WrittenShare::from_annotations(annotated),
             consumes: consumed_request(annotated),
+            group: GroupMember::from_kube(pod),
             stays_for_good: !returns_elsewhere(pod),
             do_not_disrupt: DoNotDisrupt::from_pod(pod),
             asks_by: DoNotDisrupt::key(pod),
@@ -245,7 +265,7 @@ impl PodEntry {
         let known = KubePod { metadata: pod.metadata.clone(), spec: Some(spec), status: pod.status.clone() };
         let scheduled = Pod::without_requests(&known);
         let entry = Self::from_pod(&known, scheduled);
-        Self { provisionable: false, unmarked: false, unreadable: true, ..entry }
+        Self { provisionable: false, unmarked: false, unreadable: true, group: None, ..entry }
     }
 
     /// Reads a pod; one that cannot be read becomes [`PodEntry::unreadable`].

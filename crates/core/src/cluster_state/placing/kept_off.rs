@@ -8,6 +8,7 @@ use dovetail_api::names::{annotations, labels};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::cluster_state::launches::unused::MOST_NAMED;
+use crate::cluster_state::placing::pod_groups::GroupOf;
 use crate::cluster_state::{ClaimEntry, Moment, Snapshot};
 use crate::launch_limits::{Taken, UnusedWorkload};
 use crate::pod::Pod;
@@ -47,7 +48,7 @@ impl Snapshot {
         said.collect::<Vec<_>>().join(",")
     }
 
-    /// Keeps pods off the pools whose nodes their workloads have not used, except one pod when it is time to try again.
+    /// Keeps pods off the pools whose nodes their workloads have not used, except one pod, with its gang, when it is time to try again.
     /// Answers the reason for each that is kept off, by uid.
     pub(in crate::cluster_state) fn hold_back(&self, pods: &mut [Pod], now: Moment) -> BTreeMap<String, String> {
         let mut held = BTreeMap::new();
@@ -70,9 +71,14 @@ impl Snapshot {
                 }
             }
         }
+        let gangs: Vec<Option<GroupOf<'_>>> = pods.iter().map(|pod| self.gang_of_pod(pod)).collect();
         for (at, pod) in pods.iter_mut().enumerate() {
             let Some((workload, all)) = of(pod) else { continue };
-            let off: Vec<&Case> = all.iter().filter(|case| goes.get(&(case.pool, workload)) != Some(&at)).collect();
+            let goes = |case: &&Case| {
+                let first = goes.get(&(case.pool, workload));
+                first.is_some_and(|first| *first == at || (gangs[at].is_some() && gangs[*first] == gangs[at]))
+            };
+            let off: Vec<&Case> = all.iter().filter(|case| !goes(case)).collect();
             if !off.is_empty() {
                 keep_off_pools(pod, off.iter().map(|case| case.pool.to_owned()).collect());
                 let why = off.iter().map(|case| case.why.as_str()).collect::<Vec<_>>().join("; ");

@@ -7,6 +7,7 @@ pub(super) mod held_room;
 pub(super) mod kept_off;
 pub(super) mod kept_places;
 pub(super) mod nominations;
+pub(super) mod pod_groups;
 mod refusals;
 pub(super) mod refused;
 pub(super) mod refused_places;

@@ -72,6 +72,9 @@ impl ClusterState {
                 self.make_way(uid);
             }
         }
+        if self.is_ready(target) {
+            self.await_mates(target, until);
+        }
         self.look_at_room(target);
     }
 
@@ -170,6 +173,7 @@ impl ClusterState {
                 nomination.heard = heard;
             }
         }
+        self.await_mates(&target, until);
         self.look_at_room(&target);
     }
 
@@ -225,7 +229,7 @@ impl ClusterState {
         }
     }
 
-    fn is_ready(&self, target: &NominationTarget) -> bool {
+    pub(in crate::cluster_state) fn is_ready(&self, target: &NominationTarget) -> bool {
         match target {
             NominationTarget::Node(_) => true,
             NominationTarget::Claim(name) => {

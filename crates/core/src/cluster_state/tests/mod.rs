@@ -3,6 +3,7 @@
 
 mod kept_places;
 mod nominations;
+mod pod_groups;
 mod pool_cost;
 mod quotas;
 mod recommended;

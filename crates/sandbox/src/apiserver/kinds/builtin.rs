@@ -20,7 +20,10 @@ const REVIEW: u8 = 128;
 
 type Row = (&'static str, &'static str, &'static str, &'static str, u8);
 
-/// group, plural, kind, short names, flags. Each has the one version `v1`.
+/// The version of PodGroups, which Kubernetes 1.36 serves behind its feature gate GenericWorkload.
+const POD_GROUPS: &str = "v1alpha2";
+
+/// group, plural, kind, short names, flags. Each has the one version `v1`, but for PodGroups.
 const ROWS: &[Row] = &[
     ("", "configmaps", "ConfigMap", "cm", NS),
     ("", "endpoints", "Endpoints", "ep", NS),
@@ -74,6 +77,7 @@ const ROWS: &[Row] = &[
     ("resource.k8s.io", "resourceclaims", "ResourceClaim", "", NS | STATUS),
     ("resource.k8s.io", "resourceclaimtemplates", "ResourceClaimTemplate", "", NS),
     ("resource.k8s.io", "resourceslices", "ResourceSlice", "", GEN),
+    ("scheduling.k8s.io", "podgroups", "PodGroup", "", NS | STATUS | GEN),
     ("scheduling.k8s.io", "priorityclasses", "PriorityClass", "pc", GEN),
     ("storage.k8s.io", "csidrivers", "CSIDriver", "", 0),
     ("storage.k8s.io", "csinodes", "CSINode", "", 0),
@@ -94,7 +98,7 @@ fn resource(&(group, plural, kind, short, flags): &Row) -> ResourceDef {
         selector: Some("/spec/selector".to_owned()),
     });
     let version = ServedVersion {
-        name: "v1".to_owned(),
+        name: if kind == "PodGroup" { POD_GROUPS } else { "v1" }.to_owned(),
         served: true,
         status: has(STATUS),
         scale,

@@ -7,6 +7,7 @@ pub(crate) mod affinity;
 pub(crate) mod class;
 mod devices;
 pub(crate) mod filter;
+mod gangs;
 pub(crate) mod node;
 pub(crate) mod nominated;
 mod observe;
@@ -33,6 +34,7 @@ use tokio::time::Instant;
 use self::class::{PodClass, Surroundings};
 use self::devices::ClaimPlan;
 use self::filter::{Asking, FilterPlan};
+use self::gangs::Gang;
 use self::node::NodeInfo;
 use self::queue::SchedulingQueue;
 use self::selector::{Labels, PodSelector};
@@ -121,6 +123,9 @@ impl Scheduler {
         if ctx.cache.get(Kind::Pod, key).is_some_and(|pod| devices::claims_of(pod).is_none()) {
             // It is not looked at before its claims are made, and nothing is said of it.
             return self.queue.park(key, now);
+        }
+        if let Some(gang) = Gang::of_pod(&ctx.cache, key) {
+            return self.schedule_gang(ctx, &gang, key, now);
         }
         match self.find(&ctx.cache, id, Asking { key, priority }) {
             Ok((slot, plan)) => self.assume(ctx, key, id, slot, &plan),

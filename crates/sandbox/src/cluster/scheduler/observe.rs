@@ -29,6 +29,7 @@ impl Scheduler {
                 let classes = &self.state.classes;
                 self.queue.wake(Instant::now(), |id| !classes[id].class.claims.is_empty());
             }
+            Kind::PodGroup => self.queue.wake(Instant::now(), |_| true),
             _ if devices::follow(&mut self.devices, change) => {
                 self.state.version += 1;
                 let classes = &self.state.classes;
