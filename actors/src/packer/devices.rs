@@ -12,9 +12,6 @@ use super::committed::{self, Account};
 use super::packing::LeftOutPods;
 use crate::context::solver::{Solver, place_devices};
 
-/// Most tries of one packing; the last stands.
-const MOST_TRIES: usize = 4;
-
 /// Packs a planning's problem, which becomes that of the plan that is taken. Without a question about devices packing is all there
 /// is.
 pub async fn pack(
@@ -28,17 +25,13 @@ pub async fn pack(
         let isolated = committed::pack(solver, &mut planning.problem, options, held, account).await;
         return (isolated, DevicePlan::default());
     };
-    let mut tries = 1;
     loop {
-        let answer = place_devices(solver.clone(), question.clone()).await;
-        planning.problem = answer.problem;
+        let mut answer = place_devices(solver.clone(), question.clone()).await;
+        planning.problem = std::mem::take(&mut answer.problem);
         let isolated = committed::pack(solver.clone(), &mut planning.problem, options.clone(), held, account).await;
-        let left_over = isolated.packing.unscheduled.iter().map(|(pod, _)| *pod);
-        match answer.plan.misfits(left_over, &question.misfits) {
-            Some(more) if tries < MOST_TRIES => question.misfits = more,
-            _ => return (isolated, answer.plan),
+        if !question.note_left_over(&answer, isolated.packing.unscheduled.iter().map(|(pod, _)| *pod)) {
+            return (isolated, answer.plan);
         }
-        tries += 1;
     }
 }
 

@@ -39,6 +39,13 @@ impl DeviceQuestion {
         DeviceAnswer { problem: Arc::new(problem), plan }
     }
 
+    /// Notes the pods that packing has left over with an answer. True if other places are left to be tried for them: the question
+    /// is to be asked again.
+    pub fn note_left_over(&mut self, answer: &DeviceAnswer, left_over: impl Iterator<Item = usize>) -> bool {
+        let more = answer.plan.misfits(left_over, &self.misfits);
+        more.map(|more| self.misfits = more).is_some()
+    }
+
     /// The answer where there is none: pods with claims wait for this reason, and others are packed.
     #[must_use]
     pub fn unanswered(&self, why: &str) -> DeviceAnswer {

@@ -26,6 +26,8 @@ const STEPS_OF_ALL: u64 = 8 * MOST_STEPS;
 const MOST_KINDS: usize = 500;
 /// Most lists of rules of one pod.
 const MOST_RULES: usize = 64;
+/// Most tries of one packing; the places of the last one stand.
+const MOST_TRIES: usize = 4;
 
 /// Places that packing has refused, for another try.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub struct Misfits {
     pub(super) on_nodes: BTreeSet<(usize, usize)>,
     /// Pods, by index, that do not fit on one node with others.
     pub(super) alone: BTreeSet<usize>,
+    /// Number of tries that these are of.
+    tries: usize,
 }
 
 /// The outcome of the stage: the rules by which packing treats pods with claims.
@@ -56,7 +60,8 @@ impl DevicePlan {
         self.originals.is_empty()
     }
 
-    /// The places that did not come out, given the pods that packing left over; `None` if there are none to be tried otherwise.
+    /// The places that did not come out, given the pods that packing left over; `None` if there are none to be tried otherwise, or
+    /// no more tries.
     #[must_use]
     pub fn misfits(&self, left_over: impl Iterator<Item = usize>, known: &Misfits) -> Option<Misfits> {
         let mut all = known.clone();
@@ -68,7 +73,8 @@ impl DevicePlan {
                 all.alone.extend(bin);
             }
         }
-        (all != *known).then_some(all)
+        let tries = known.tries + 1;
+        (all != *known && tries < MOST_TRIES).then_some(Misfits { tries, ..all })
     }
 
     /// A plan in which no pod with claims has a place, for this reason; packing is told by the problem.
