@@ -132,6 +132,8 @@ fn claims_of_several_devices_choose_the_type() {
     assert_eq!(nodes_of(&packing, &problem), [("g4dn.xlarge".to_owned(), 1)]);
     let (packing, _, guided) = plan(&problem, &book(&[], &[gpu()], &[claim("c", &wish(9, ""))]), true, OPEN);
     assert!(reason(&packing, &guided).contains("needs 9 devices"), "{}", reason(&packing, &guided));
+    let (packing, _, guided) = plan(&problem, &book(&[], &[gpu()], &[claim("c", &wish(1, "A100"))]), true, OPEN);
+    assert!(reason(&packing, &guided).contains("needs 1 device: "), "{}", reason(&packing, &guided));
 }
 
 #[test]
