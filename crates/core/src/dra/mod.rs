@@ -28,7 +28,7 @@ mod weight;
 
 pub use allocate::{allocate, lacking_devices};
 pub use book::{DeviceBook, Known};
-pub use claim::{Claim, ClassSelectors};
+pub use claim::{Claim, ClassSelectors, read_class};
 pub use device::{AttributeValue, Device, DeviceId, DeviceTraits, full_name};
 pub use places::{DeviceGates, DeviceNode};
 pub use question::{DeviceAnswer, DeviceQuestion};
