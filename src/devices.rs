@@ -31,6 +31,7 @@ impl Devices {
             nodes: nodes
                 .map(|node| DeviceNode { name: Some(node.name.clone()), initialized: node.initialized })
                 .collect(),
+            models: Vec::new(),
             leaving: leaving.cloned().collect::<BTreeSet<String>>(),
             gates: self.gates,
             misfits: Misfits::default(),

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use dovetail_api::names::annotations;
-use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::Planning;
 use dovetail_core::dra::{DevicePlan, DeviceQuestion};
 use dovetail_core::pack::{Isolated, Options};
@@ -32,14 +30,5 @@ pub async fn pack(
         if !question.note_left_over(&answer, isolated.packing.unscheduled.iter().map(|(pod, _)| *pod)) {
             return (isolated, answer.plan);
         }
-    }
-}
-
-/// Notes at a claim the drivers that have to publish its pods' devices before its node is ready.
-pub fn request_drivers(claim: &mut NodeClaim, devices: &DevicePlan, pods: &[usize]) {
-    let drivers: Vec<&str> = devices.drivers_of(pods).into_iter().collect();
-    if !drivers.is_empty() {
-        let own = claim.metadata.annotations.get_or_insert_default();
-        own.insert(annotations::REQUESTED_DRA_DRIVERS.to_owned(), drivers.join(","));
     }
 }

@@ -28,7 +28,7 @@ use kube::ResourceExt;
 
 use crate::context::brakes::repeats::Repeats;
 use crate::context::env::Env;
-use crate::context::plan::Plans;
+use crate::context::plan::{Plans, request_drivers};
 use crate::context::solver::Solver;
 use crate::context::traces;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder, ToRegistrar};
@@ -299,7 +299,7 @@ impl Packer {
         let (mut planned, mut expected) = (Vec::new(), Vec::new());
         for claim in &packing.claims {
             let Some(mut order) = plans.order(claim, &traceparent, &mut self.rng) else { continue };
-            devices::request_drivers(&mut order.claim, &devices, &claim.pods);
+            request_drivers(&mut order.claim, devices.drivers_of(&claim.pods));
             let pods = plans.uids(&claim.pods);
             expected.push((pods, NominationTarget::Claim(order.claim.name_any())));
             planned.push((order.claim.clone(), plans.most_capacity(claim)));
@@ -377,8 +377,7 @@ async fn compute(
             (Isolated::default(), DevicePlan::default())
         } else {
             let options = env.pack_options();
-            let gates = env.settings.devices();
-            let question = gates.and_then(|gates| snapshot.device_question(&planning, gates, input.now.wall));
+            let question = input.devices.and_then(|gates| snapshot.device_question(&planning, gates, input.now.wall));
             devices::pack(solver, &mut planning, question, (options, &held), account.as_ref()).await
         };
         let packing = std::mem::take(&mut failed.packing);

@@ -5,11 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::bins::{Bin, TypeAt, bind_together, of_pool, rules_of};
+use super::bins::{Bin, TypeAt, bind_together, least_price, of_pool, rules_of};
 use super::book::DeviceBook;
 use super::claim::{Claim, Wish};
 use super::device::DeviceId;
-use super::places::{DeviceGates, DeviceNode, Places};
+use super::places::{DeviceGates, KnownDevices, Places};
 use super::search::{MOST_STEPS, Place, Search, Wanted};
 use super::selector::Selectors;
 use crate::labels::WELL_KNOWN;
@@ -51,6 +51,8 @@ pub struct DevicePlan {
     bins: Vec<Vec<usize>>,
     /// Drivers of the devices that pods will have on new nodes.
     drivers: BTreeMap<usize, BTreeSet<String>>,
+    /// Dollars an hour of the new nodes, each at its cheapest.
+    new_price: f64,
 }
 
 impl DevicePlan {
@@ -96,6 +98,12 @@ impl DevicePlan {
         }
     }
 
+    /// Number of new nodes that pods with claims need, and their dollars an hour, each at its cheapest.
+    #[must_use]
+    pub fn new_nodes(&self) -> (usize, f64) {
+        (self.bins.len(), self.new_price)
+    }
+
     /// Drivers whose devices the pods of a new node will have, each once.
     #[must_use]
     pub fn drivers_of(&self, pods: &[usize]) -> BTreeSet<&str> {
@@ -108,7 +116,7 @@ impl DevicePlan {
 #[must_use]
 pub fn plan_devices(
     problem: &mut Problem,
-    (book, nodes): (&DeviceBook, &[DeviceNode]),
+    known_devices: KnownDevices<'_>,
     leaving: &BTreeSet<&str>,
     gates: DeviceGates,
     misfits: &Misfits,
@@ -118,7 +126,7 @@ pub fn plan_devices(
     }
     let known = problem.clone();
     let mut selectors = Selectors::default();
-    let mut stage = Stage::new(&known, (book, nodes), leaving, gates, &mut selectors);
+    let mut stage = Stage::new(&known, known_devices, leaving, gates, &mut selectors);
     stage.misfits = misfits.clone();
     let mut order: Vec<usize> = (0..known.pods.len()).filter(|at| known.pods[*at].has_claims()).collect();
     order.sort_by_key(|at| std::cmp::Reverse(known.pods[*at].priority));
@@ -190,7 +198,7 @@ pub(super) struct Stage<'a, 's> {
 impl<'a, 's> Stage<'a, 's> {
     fn new(
         problem: &'a Problem,
-        (book, nodes): (&'a DeviceBook, &'a [DeviceNode]),
+        (book, nodes, models): KnownDevices<'a>,
         leaving: &'a BTreeSet<&'a str>,
         gates: DeviceGates,
         selectors: &'s mut Selectors,
@@ -203,7 +211,7 @@ impl<'a, 's> Stage<'a, 's> {
             problem,
             book,
             leaving,
-            places: Places::new(problem, (book, nodes), leaving, gates),
+            places: Places::new(problem, (book, nodes, models), leaving, gates),
             existing: Vec::new(),
             added: vec![Resources::new(); problem.existing_nodes.len()],
             bins: Vec::new(),
@@ -330,6 +338,7 @@ impl<'a, 's> Stage<'a, 's> {
         let mut plan = DevicePlan { originals: self.originals, pinned: self.pinned, ..DevicePlan::default() };
         for (number, bin) in self.bins.into_iter().enumerate() {
             let rules = rules_of(self.problem, &bin.types);
+            plan.new_price += least_price(&bin.types);
             for at in &bin.pods {
                 let pod = &mut problem.pods[*at];
                 pod.refused_nodes.extend(names.iter().map(|name| (*name).clone()));
