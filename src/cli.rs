@@ -151,6 +151,9 @@ pub struct PlanArgs {
     /// Karpenter's feature gates that a plan of manifests knows: StaticCapacity=true plans the nodes of static pools, CapacityBuffer=true the room of CapacityBuffers; CapacityQuota=true holds CapacityQuotas; GangScheduling=true plans pods of PodGroups together or not at all
     #[arg(long, value_name = "NAME=BOOL,…", env = "FEATURE_GATES")]
     pub feature_gates: Option<String>,
+    /// false: pods of manifests with resourceClaims are planned for, by the devices that the catalogue and ResourceSlices among the manifests have; true: they get no node; unless given, false with a DeviceClass among the manifests
+    #[arg(long, value_name = "BOOL", value_parser = clap::builder::BoolishValueParser::new(), env = "IGNORE_DRA_REQUESTS")]
+    pub ignore_dra_requests: Option<bool>,
     /// Pods of manifests of a lower priority than this get no node
     #[arg(long, value_name = "PRIORITY", allow_negative_numbers = true, env = "EXPENDABLE_PODS_PRIORITY_CUTOFF")]
     pub expendable_pods_priority_cutoff: Option<i32>,

@@ -7,9 +7,6 @@ use dovetail_core::Problem;
 use dovetail_core::dra::{DeviceBook, DeviceGates, DeviceNode, DeviceQuestion, Misfits};
 use dovetail_core::pack::Packing;
 
-/// Most tries of one packing; the last stands.
-const MOST_TRIES: usize = 4;
-
 /// Devices where they count: all that is known of them, and the kinds that nodes are launched for.
 #[derive(Clone, Debug, Default)]
 pub struct Devices {
@@ -34,20 +31,17 @@ impl Devices {
             nodes: nodes
                 .map(|node| DeviceNode { name: Some(node.name.clone()), initialized: node.initialized })
                 .collect(),
+            models: Vec::new(),
             leaving: leaving.cloned().collect::<BTreeSet<String>>(),
             gates: self.gates,
             misfits: Misfits::default(),
         };
-        let mut tries = 1;
         loop {
             let answer = question.answer();
             let packing = pack(&answer.problem);
-            let left_over = packing.unscheduled.iter().map(|(pod, _)| *pod);
-            match answer.plan.misfits(left_over, &question.misfits) {
-                Some(more) if tries < MOST_TRIES => question.misfits = more,
-                _ => return (answer.problem, packing),
+            if !question.note_left_over(&answer, packing.unscheduled.iter().map(|(pod, _)| *pod)) {
+                return (answer.problem, packing);
             }
-            tries += 1;
         }
     }
 }

@@ -226,6 +226,7 @@ pub fn planning_input(settings: &Settings, instance_types: OffersByClass, now: M
         policy: settings.policy,
         daemon_share: settings.daemon_share,
         default_spread: settings.default_spread.clone(),
+        devices: settings.devices(),
         commitments: settings.commitments.declared(),
         now,
         only: None,

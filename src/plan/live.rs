@@ -19,9 +19,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::admitted::PlanAdmission;
+use super::devices::GivenDevices;
 use super::live_buffers::read_buffers;
 use super::manifests::{instance_types, left_out, ready, unschedulable};
-use super::{Loaded, overlays, pod_groups, quotas, unplanned};
+use super::{Loaded, devices, overlays, pod_groups, quotas, unplanned};
 use crate::cli::PlanArgs;
 use crate::live::what_if::Scale;
 use crate::live::{self, LiveCluster};
@@ -87,6 +88,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
     let overlays = overlays::take_from(&mut given, cluster.settings.node_overlays())?;
     let quotas = quotas::take_from(&mut given, cluster.settings.capacity_quotas())?;
     let gangs = pod_groups::take_from(&mut given, cluster.settings.gang_scheduling());
+    let devices = devices::take_from(&mut given, Some(cluster.settings.ignore_devices))?;
     let passed_over = unplanned::line(&given);
     warnings.extend(unplanned::warnings(&given));
     let mut input = PlanningInput { whole_gangs: true, ..cluster.planning.clone() };
@@ -98,7 +100,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
     let baseline =
         (changed && args.what_if.is_against_now()).then(|| cluster.state.snapshot().planning(&input).problem);
     let changes: Vec<Manifest> = given.into_iter().filter(|one| !one.foreign).chain(scaled).collect();
-    apply(&mut cluster, &changes, &mut input, &mut warnings)?;
+    apply(&mut cluster, (&changes, devices.as_ref()), &mut input, &mut warnings)?;
     overlays::apply_all(&mut cluster.state, overlays);
     quotas::apply_all(&mut cluster.state, quotas);
     pod_groups::apply_all(&mut cluster.state, gangs, false);
@@ -127,7 +129,7 @@ pub(super) fn load(args: &PlanArgs) -> Result<Loaded, Failure> {
         buffers,
         overlays,
         quotas: quotas::plans(&snapshot),
-        devices: cluster.devices(),
+        devices: live::devices_of(&cluster.settings, &snapshot),
         gangs: planning.gangs,
     })
 }
@@ -229,7 +231,7 @@ async fn workload(client: Client, scale: &Scale, namespace: &str) -> Result<Valu
 /// Applies manifests to the state, as the API server and the control plane would.
 fn apply(
     cluster: &mut LiveCluster,
-    changes: &[Manifest],
+    (changes, devices): (&[Manifest], Option<&GivenDevices>),
     input: &mut PlanningInput,
     warnings: &mut Vec<String>,
 ) -> Result<(), Failure> {
@@ -254,7 +256,9 @@ fn apply(
         }
     }
     let admission = PlanAdmission::from_manifests(changes);
-    for admitted in admission.pods(changes, warnings) {
+    let mut pods = admission.pods(changes, warnings);
+    warnings.extend(devices.iter().flat_map(|devices| devices.apply_all(&mut cluster.state, &mut pods)));
+    for admitted in pods {
         if let Some(why) = admitted.refused {
             let name = admitted.pod.metadata.name.clone().unwrap_or_default();
             warnings.push(format!("pod {name}: the API server would refuse it: {why}"));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use dovetail_actors::Settings;
 use dovetail_api::manifest::{MAX_PODS, Manifest, Objects};
 use dovetail_api::names::conditions::{FALSE, NODE_CLASS_READY, READY, TRUE, VALIDATION_SUCCEEDED};
 use dovetail_api::unimplemented;
@@ -15,6 +16,8 @@ use dovetail_cloud::shipped;
 use dovetail_cloud::user_data::{self, ClusterFacts};
 use dovetail_core::cluster_state::{ClusterState, PlanningInput, SkippedPool, Snapshot};
 use dovetail_core::expendable::ExpendableCutoff;
+use dovetail_core::overlays::WrittenOverlay;
+use dovetail_core::quotas::WrittenQuota;
 use dovetail_core::{InstanceType, Problem};
 use dovetail_core::{disruption, pack, validity};
 use dovetail_input::manifests::read_manifests;
@@ -26,9 +29,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 
 use super::admitted::{self, Admitted, PlanAdmission};
+use super::devices::GivenDevices;
 use super::live::LiveSummary;
 use super::picture::{Picture, resolved_types};
-use super::{Loaded, buffers, node_groups, overlays, pod_groups, quotas, static_pools, storage, unplanned};
+use super::{Loaded, buffers, devices, node_groups, overlays, pod_groups, quotas, static_pools, storage, unplanned};
 use crate::cli::{PackingPolicy, PlanArgs};
 use crate::near::did_you_mean;
 use crate::progress::ProgressLine;
@@ -71,8 +75,7 @@ fn load_manifests(args: &PlanArgs, mut manifests: Vec<Manifest>, watch: &Stopwat
     let catalogue = catalogue_for(args, picture.as_ref())?;
     let gates = static_pools::gates_of(args.feature_gates.as_deref())?;
     let groups = args.packing_policy == Some(PackingPolicy::NodeGroups);
-    let overlays = overlays::take_from(&mut manifests, gates.node_overlays() && !groups)?;
-    let quotas = quotas::take_from(&mut manifests, gates.capacity_quotas() && !groups)?;
+    let Gated { overlays, quotas, devices } = Gated::take_from(&mut manifests, args, &gates, groups)?;
     let in_gangs = gates.gang_scheduling() && !groups;
     let gangs = pod_groups::take_from(&mut manifests, in_gangs);
     let (buffers, passed_over) = buffers::of_manifests(&manifests, gates.capacity_buffers() && !groups)?;
@@ -88,7 +91,8 @@ fn load_manifests(args: &PlanArgs, mut manifests: Vec<Manifest>, watch: &Stopwat
     quotas::apply_all(&mut state, quotas);
     pod_groups::apply_all(&mut state, gangs, in_gangs);
     let admission = PlanAdmission::from_manifests(&manifests);
-    let pods = admission.pods(&manifests, &mut warnings);
+    let mut pods = admission.pods(&manifests, &mut warnings);
+    warnings.extend(devices.iter().flat_map(|devices| devices.apply_all(&mut state, &mut pods)));
     storage::apply(&mut state, &manifests, &pods, &mut warnings);
     let refused = admission.refused_daemon_sets(&manifests, &mut warnings);
     let name = args.manifests.join(", ");
@@ -104,8 +108,7 @@ fn load_manifests(args: &PlanArgs, mut manifests: Vec<Manifest>, watch: &Stopwat
     let planning = state.snapshot().planning(&input);
     warnings.extend(planning.spot_share.sentences());
     let mut problem = Arc::unwrap_or_clone(planning.problem);
-    let holds_replicas = gates.static_capacity() && !groups;
-    let snapshot = state.snapshot();
+    let (holds_replicas, snapshot) = (gates.static_capacity() && !groups, state.snapshot());
     let static_pools =
         holds_replicas.then(|| static_pools::add(&mut problem, &snapshot, &input, &super::options(args)));
     block_refused(&mut problem, &pods);
@@ -126,9 +129,32 @@ fn load_manifests(args: &PlanArgs, mut manifests: Vec<Manifest>, watch: &Stopwat
         buffers,
         overlays: overlays::plans(&snapshot, &input),
         quotas: quotas::plans(&snapshot),
-        devices: None,
+        devices: devices.map(|_| devices::devices_of(&state)),
         gangs: planning.gangs,
     })
+}
+
+/// Objects that count by feature gates and settings.
+struct Gated {
+    overlays: Vec<WrittenOverlay>,
+    quotas: Vec<WrittenQuota>,
+    devices: Option<GivenDevices>,
+}
+
+impl Gated {
+    /// Takes them out of manifests. `groups`: nodes are planned in groups of their own.
+    fn take_from(
+        manifests: &mut Vec<Manifest>,
+        args: &PlanArgs,
+        gates: &Settings,
+        groups: bool,
+    ) -> Result<Self, Vec<Mistake>> {
+        Ok(Self {
+            overlays: overlays::take_from(manifests, gates.node_overlays() && !groups)?,
+            quotas: quotas::take_from(manifests, gates.capacity_quotas() && !groups)?,
+            devices: devices::take_from(manifests, if groups { Some(true) } else { args.ignore_dra_requests })?,
+        })
+    }
 }
 
 /// The catalogue of the region that is asked for, or else of the picture's nodes.

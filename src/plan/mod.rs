@@ -6,6 +6,7 @@ mod buffers;
 mod census;
 mod committed;
 pub mod consolidate;
+mod devices;
 mod difference;
 pub mod live;
 mod live_buffers;
@@ -111,7 +112,8 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     set_policy(&mut loaded.problem, args.packing_policy);
     args.what_if.change(&mut loaded.problem)?;
     pod_groups::settle(args, &mut loaded);
-    place_devices(args, &mut loaded);
+    let devices = loaded.devices.take();
+    loaded.problem = placed(devices.as_ref(), &loaded.problem, args);
     let solving = Stopwatch::start();
     let options = options(args);
     let pods = loaded.problem.pods.len();
@@ -134,6 +136,7 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
         let other = match written {
             Some(written) => (file.unwrap_or_default().to_owned(), written),
             None => {
+                let unchanged = placed(devices.as_ref(), &unchanged, args);
                 let packing = survive::solve(&unchanged, &options);
                 ("the plan without what-ifs".to_owned(), as_written(args, &unchanged, &packing)?)
             }
@@ -145,12 +148,11 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     if packing.unscheduled.is_empty() { Ok(()) } else { Err(Failure::Outcome) }
 }
 
-/// Gives pods that claim devices their places, to which all that follows keeps.
-fn place_devices(args: &PlanArgs, loaded: &mut Loaded) {
-    let (Some(devices), options) = (loaded.devices.take(), options(args)) else { return };
+/// The problem with the places of pods that claim devices, to which all that follows keeps.
+fn placed(devices: Option<&Devices>, problem: &Arc<Problem>, args: &PlanArgs) -> Arc<Problem> {
+    let (Some(devices), options) = (devices, options(args)) else { return problem.clone() };
     // Pods of a plan are on no node.
-    let solve = |problem: &Arc<Problem>| survive::solve(problem, &options);
-    loaded.problem = devices.pack(&loaded.problem, |_| false, solve).0;
+    devices.pack(problem, |_| false, |problem| survive::solve(problem, &options)).0
 }
 
 fn options(args: &PlanArgs) -> pack::Options {

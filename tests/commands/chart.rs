@@ -396,6 +396,22 @@ fn chart_allows_patching_deployments_only_with_moves_rollout() {
 }
 
 #[test]
+fn chart_allows_reading_devices_only_where_they_count() {
+    let with = |more: &[&str]| rendered(&[&["settings.clusterName=demo"], more].concat());
+    let (by_default, ignored) = (with(&[]), with(&["settings.ignoreDRARequests=true"]));
+    let asked_for = with(&["settings.ignoreDRARequests=false"]);
+    for resource in ["deviceclasses", "resourceclaims", "resourceslices"] {
+        for verb in ["get", "list", "watch", "create", "update", "patch", "delete", "*"] {
+            assert!(!allowed(&by_default, verb, resource) && !allowed(&ignored, verb, resource), "{verb} {resource}");
+            assert_eq!(allowed(&asked_for, verb, resource), ["list", "watch"].contains(&verb), "{verb} {resource}");
+        }
+    }
+    assert!(!by_default.iter().chain(&ignored).any(|one| one.to_string().contains("resource.k8s.io")));
+    assert!(Settings::from_map(&variables(&by_default)).unwrap().devices().is_none());
+    assert!(Settings::from_map(&variables(&asked_for)).unwrap().devices().is_some());
+}
+
+#[test]
 fn what_consolidation_keeps_to_is_what_the_chart_says() {
     let objects =
         rendered(&["settings.clusterName=demo", "settings.consolidationRest=3h", "settings.rebalance=replace"]);

@@ -13,6 +13,7 @@ mod chart;
 mod chart_values;
 mod contract;
 mod convert;
+mod devices;
 mod doctor;
 mod effects;
 mod explain;

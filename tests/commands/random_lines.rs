@@ -103,6 +103,7 @@ const FLAGS: [&str; 23] = [
     "--seeds",
     "--price-per-node",
     "--max-option-price",
+    "--ignore-dra-requests",
     "--consolidate",
     "--scale",
     "--env",

@@ -10,7 +10,7 @@ use crate::common::write;
 use crate::played::{Played, manifests, play_file};
 
 /// Class of NVIDIA's GPUs, with annotations by which the sandbox's driver publishes something else.
-fn class(annotations: &str) -> String {
+pub fn class(annotations: &str) -> String {
     format!(
         "---
 apiVersion: resource.k8s.io/v1
@@ -28,7 +28,7 @@ fn request(count: u32, product: &str) -> String {
     )
 }
 
-fn template(name: &str, count: u32, product: &str) -> String {
+pub fn template(name: &str, count: u32, product: &str) -> String {
     let spec = request(count, product);
     format!(
         "---
@@ -41,7 +41,7 @@ spec: {{spec: {spec}}}
 }
 
 /// A claim that pods share.
-fn shared(name: &str, count: u32) -> String {
+pub fn shared(name: &str, count: u32) -> String {
     let spec = request(count, "Tesla T4");
     format!(
         "---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {{name: {name}, namespace: default}}\nspec: {spec}\n"
@@ -49,7 +49,7 @@ fn shared(name: &str, count: u32) -> String {
 }
 
 /// A Deployment whose pods have this claim, such as `resourceClaimTemplateName: one`.
-fn deployment(name: &str, replicas: u32, claim: &str) -> String {
+pub fn deployment(name: &str, replicas: u32, claim: &str) -> String {
     let (claims, uses) = match claim {
         "" => (String::new(), String::new()),
         claim => (format!("      resourceClaims: [{{name: gpu, {claim}}}]\n"), ", claims: [{name: gpu}]".to_owned()),
@@ -72,7 +72,7 @@ spec:
 }
 
 /// A class of nodes and a pool of machines with and without GPUs; empty ones go after a minute.
-fn pools() -> String {
+pub fn pools() -> String {
     let all = manifests(0);
     let (pools, _) = all.rsplit_once("---\n").unwrap();
     let types = "[m5.large, g4dn.xlarge, g4dn.12xlarge, g5.xlarge]";
@@ -80,10 +80,10 @@ fn pools() -> String {
     pools.replace("consolidateAfter: Never", "consolidateAfter: 60s")
 }
 
-const OPEN: &str = "  IGNORE_DRA_REQUESTS: 'false'\n  AWS_FEATURE_GATES: DRANVIDIAGPU=true\n";
+pub const OPEN: &str = "  IGNORE_DRA_REQUESTS: 'false'\n  AWS_FEATURE_GATES: DRANVIDIAGPU=true\n";
 
 #[track_caller]
-fn play(name: &str, objects: &[String], settings: &str, scenario: &str) -> Played {
+pub fn play(name: &str, objects: &[String], settings: &str, scenario: &str) -> Played {
     write(&format!("{name}/workload.yaml"), &[pools(), objects.concat()].concat());
     let settings = if settings.is_empty() { String::new() } else { format!("settings:\n{settings}") };
     let text = format!(
@@ -93,7 +93,7 @@ fn play(name: &str, objects: &[String], settings: &str, scenario: &str) -> Playe
 }
 
 /// Numbers of pods of a workload on each node to which they were bound.
-fn bound(played: &Played, workload: &str) -> BTreeMap<String, usize> {
+pub fn bound(played: &Played, workload: &str) -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
     for event in played.seen("pod", &[("change", "bound")]) {
         if event["name"].as_str().unwrap().starts_with(&format!("{workload}-")) {
@@ -104,12 +104,12 @@ fn bound(played: &Played, workload: &str) -> BTreeMap<String, usize> {
 }
 
 /// Bodies of NodeClaims that were created.
-fn claims(played: &Played) -> Vec<&Value> {
+pub fn claims(played: &Played) -> Vec<&Value> {
     let created = played.seen("api", &[("resource", "nodeclaims"), ("verb", "create")]);
     created.into_iter().filter(|event| event["code"] == 201).map(|event| &event["sent"]).collect()
 }
 
-fn types(played: &Played) -> Vec<String> {
+pub fn types(played: &Played) -> Vec<String> {
     let mut all: Vec<String> = played
         .log_events("launched")
         .iter()
@@ -119,7 +119,7 @@ fn types(played: &Played) -> Vec<String> {
     all
 }
 
-fn unschedulable(played: &Played) -> String {
+pub fn unschedulable(played: &Played) -> String {
     played.log_events("unschedulable").iter().map(|line| line.to_string()).collect::<Vec<_>>().join("\n")
 }
 

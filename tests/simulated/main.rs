@@ -22,6 +22,7 @@ mod commitments;
 #[path = "ends/consolidation.rs"]
 mod consolidation;
 mod deletion_costs;
+mod device_moves;
 mod devices;
 #[path = "ends/disruption.rs"]
 mod disruption;

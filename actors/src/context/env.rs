@@ -99,6 +99,7 @@ impl Env {
             policy: self.settings.policy,
             daemon_share: self.settings.daemon_share,
             default_spread: self.settings.default_spread.clone(),
+            devices: self.settings.devices(),
             now: self.moment(),
             ..PlanningInput::default()
         }

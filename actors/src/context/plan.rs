@@ -23,6 +23,15 @@ const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Length of the random suffix after the pool's name, characters.
 const SUFFIX: usize = 5;
 
+/// Notes at a claim the drivers that have to publish its pods' devices before its node is ready.
+pub fn request_drivers<'d>(claim: &mut NodeClaim, drivers: impl IntoIterator<Item = &'d str>) {
+    let drivers: Vec<&str> = drivers.into_iter().collect();
+    if !drivers.is_empty() {
+        let own = claim.metadata.annotations.get_or_insert_default();
+        own.insert(annotations::REQUESTED_DRA_DRIVERS.to_owned(), drivers.join(","));
+    }
+}
+
 /// The objects that a packing's indices point to.
 pub struct Plans<'a> {
     /// The cluster that it was computed for.

@@ -13,7 +13,7 @@ use kube::ResourceExt;
 
 use super::report::{NAMES_LISTED, claim_object};
 use super::{Disruptor, writes};
-use crate::context::plan::Plans;
+use crate::context::plan::{Plans, request_drivers};
 use crate::context::traces;
 use crate::messages::{
     ClaimRef, DisruptionFacts, HoldClaims, LaunchClaims, LaunchOrder, PlanClaims, Record, Remove, TraceContext, Wrote,
@@ -98,8 +98,9 @@ impl Disruptor {
     ) -> Replacements {
         let plans = Plans::new(&answer.snapshot, &answer.planning, self.env.term);
         let mut all = Replacements::default();
-        for planned in &command.replacements {
-            let Some(order) = plans.order(planned, &trace.to_string(), &mut self.rng) else { continue };
+        for (planned, drivers) in command.replacements.iter().zip(&command.drivers) {
+            let Some(mut order) = plans.order(planned, &trace.to_string(), &mut self.rng) else { continue };
+            request_drivers(&mut order.claim, drivers.iter().map(String::as_str));
             all.expected.push((plans.uids(&planned.pods), NominationTarget::Claim(order.claim.name_any())));
             all.planned.push((order.claim.clone(), plans.most_capacity(planned)));
             all.orders.push(order);

@@ -29,7 +29,7 @@ use kube::ResourceExt;
 
 use crate::context::brakes::repeats::Repeats;
 use crate::context::env::Env;
-use crate::context::plan::Plans;
+use crate::context::plan::{Plans, request_drivers};
 use crate::context::solver::Solver;
 use crate::context::traces;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder, ToRegistrar, ToTerminator};
@@ -291,7 +291,7 @@ impl Packer {
         let (mut planned, mut expected) = (Vec::new(), Vec::new());
         for claim in &packing.claims {
             let Some(mut order) = plans.order(claim, &traceparent, &mut self.rng) else { continue };
-            devices::request_drivers(&mut order.claim, &devices, &claim.pods);
+            request_drivers(&mut order.claim, devices.drivers_of(&claim.pods));
             gangs::note_groups(&mut order.claim, &planning, &claim.pods);
             let pods = plans.uids(&claim.pods);
             expected.push((pods, NominationTarget::Claim(order.claim.name_any())));

@@ -99,8 +99,8 @@ pub(super) async fn compute(
         let (mut failed, devices, failed_gangs) = if planning.problem.pods.is_empty() {
             Default::default()
         } else {
-            let (options, gates) = (env.pack_options(), env.settings.devices());
-            let question = |planning: &Planning| snapshot.device_question(planning, gates?, input.now.wall);
+            let options = env.pack_options();
+            let question = |planning: &Planning| snapshot.device_question(planning, input.devices?, input.now.wall);
             gangs::pack(solver, &mut planning, question, (options, &held), account.as_ref(), &memory).await
         };
         let packing = std::mem::take(&mut failed.packing);

@@ -1,10 +1,15 @@
 //! Devices in the known state, and the question of which pods get which.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
-use super::{ClusterState, Planning, Snapshot};
-use crate::dra::{DeviceBook, DeviceGates, DeviceNode, DeviceQuestion, Misfits, lacking_devices};
+use super::{ClusterState, JoinedNode, Planning, PodEntry, Snapshot};
+use crate::dra::{Claim, DeviceBook, DeviceGates, DeviceModel, DeviceNode, DeviceQuestion, Misfits, lacking_devices};
+use crate::labels::INSTANCE_TYPE;
 use crate::pod::Pod;
+use crate::problem::Problem;
 
 impl ClusterState {
     /// Claims for devices, and the devices.
@@ -21,23 +26,90 @@ impl Snapshot {
         if !planning.problem.pods.iter().any(Pod::has_claims) {
             return None;
         }
+        let bound = planning.problem.pods.iter().filter(|pod| !pod.devices.is_empty() && self.is_bound(&pod.uid));
+        let mut leaving = self.pods_that_leave(now);
+        leaving.extend(bound.map(|pod| pod.uid.clone()));
+        let models = self.joined().into_iter().filter(|node| node.deleting && node.initialized);
+        Some(DeviceQuestion {
+            problem: planning.problem.clone(),
+            book: self.devices.clone(),
+            nodes: nodes_of(&planning.existing),
+            models: models.filter_map(|node| model_of(&node)).collect(),
+            leaving,
+            gates,
+            misfits: Misfits::default(),
+        })
+    }
+
+    /// The same for pods of the problem that are all on nodes which stay, unless it is decided otherwise: without the problem, and
+    /// with the devices of nodes alone.
+    pub(crate) fn device_moves(
+        &self,
+        planning: &Planning,
+        gates: DeviceGates,
+        now: Timestamp,
+    ) -> Option<DeviceQuestion> {
+        if !planning.problem.pods.iter().any(Pod::has_claims) {
+            return None;
+        }
+        let models = self.joined().into_iter().filter(|node| node.initialized);
+        Some(DeviceQuestion {
+            problem: Arc::new(Problem::default()),
+            book: self.devices.of_nodes(),
+            nodes: nodes_of(&planning.existing),
+            models: models.filter_map(|node| model_of(&node)).collect(),
+            leaving: self.pods_that_leave(now),
+            gates,
+            misfits: Misfits::default(),
+        })
+    }
+
+    /// Pods with claims, by uid, that go or have to leave their node.
+    fn pods_that_leave(&self, now: Timestamp) -> BTreeSet<String> {
         let goes = self.pods.values().filter(|entry| {
             !entry.pod.devices.is_empty()
                 && !entry.node_name.is_empty()
                 && (entry.deleting || self.must_move(entry, now))
         });
-        let bound = planning.problem.pods.iter().filter(|pod| !pod.devices.is_empty() && self.is_bound(&pod.uid));
-        let nodes = planning
-            .existing
-            .iter()
-            .map(|node| DeviceNode { name: node.node_name().map(str::to_owned), initialized: node.initialized });
-        Some(DeviceQuestion {
-            problem: planning.problem.clone(),
-            book: self.devices.clone(),
-            nodes: nodes.collect(),
-            leaving: goes.map(|entry| entry.pod.uid.clone()).chain(bound.map(|pod| pod.uid.clone())).collect(),
-            gates,
-            misfits: Misfits::default(),
+        goes.map(|entry| entry.pod.uid.clone()).collect()
+    }
+
+    /// The reason that a pod could not use its ResourceClaims elsewhere if its node went: somebody who stays uses one of them too, or
+    /// those who use it may not go together.
+    pub(crate) fn held_by_claims(&self, pod: &PodEntry) -> Option<String> {
+        if self.devices.is_empty() {
+            return None;
+        }
+        let names = pod.pod.devices.iter().filter_map(|one| one.claim.as_ref());
+        let claims = names.filter_map(|name| self.devices.claims.all().get(&format!("{}/{name}", pod.pod.namespace)));
+        // Devices that every node can use go with the pod.
+        let of_node = |claim: &&Arc<Claim>| claim.allocation.as_ref().is_some_and(|own| own.terms.is_some());
+        claims.filter(of_node).find_map(|claim| self.held_by_claim(pod, claim))
+    }
+
+    fn held_by_claim(&self, pod: &PodEntry, claim: &Claim) -> Option<String> {
+        let key = claim.key();
+        if claim.used_by_others {
+            return Some(format!("ResourceClaim {key} is used by others than pods"));
+        }
+        let goes = |entry: &PodEntry| {
+            let moves = entry.node_name == pod.node_name && entry.reschedulable();
+            moves || entry.deleting || entry.terminal
+        };
+        for uid in claim.users.iter().filter(|uid| **uid != pod.pod.uid) {
+            match self.pods.get(uid) {
+                Some(entry) if goes(entry) => {}
+                Some(entry) => {
+                    let (namespace, name) = (&entry.pod.namespace, &entry.pod.name);
+                    return Some(format!("pod {namespace}/{name}, which stays, uses ResourceClaim {key} too"));
+                }
+                None => return Some(format!("ResourceClaim {key} is reserved for a pod that is not known")),
+            }
+        }
+        let users = claim.users.len();
+        let tight = self.budgets_of(&pod.pod).find(|one| usize::try_from(one.allowed()).unwrap_or(0) < users);
+        tight.filter(|_| users > 1).map(|budget| {
+            format!("pdb {} does not let the {users} pods go together that use ResourceClaim {key}", budget.name())
         })
     }
 
@@ -48,4 +120,14 @@ impl Snapshot {
         }
         lacking_devices(&self.devices, (&node.name, &node.labels), pod)
     }
+}
+
+fn nodes_of(existing: &[JoinedNode]) -> Vec<DeviceNode> {
+    let each = existing.iter();
+    each.map(|node| DeviceNode { name: node.node_name().map(str::to_owned), initialized: node.initialized }).collect()
+}
+
+fn model_of(node: &JoinedNode) -> Option<DeviceModel> {
+    let instance_type = node.labels.get(INSTANCE_TYPE)?.clone();
+    Some(DeviceModel { node: node.node_name()?.to_owned(), instance_type })
 }

@@ -53,6 +53,8 @@ pub struct PlanningInput {
     pub whole_gangs: bool,
     /// True if zones where most nodes are unwell are places for pods of unwell nodes.
     pub into_sick_zones: bool,
+    /// Kinds of devices that nodes are launched for; `None` if pods with claims for devices get no node.
+    pub devices: Option<crate::dra::DeviceGates>,
 }
 
 /// A problem, and the meaning of its indices.

@@ -25,7 +25,14 @@ pub struct Blocked {
 
 /// The reason why a machine may not go, and the time at which that ends by itself.
 pub fn why(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<(String, Option<Timestamp>)> {
-    held(machine, now).or_else(|| protected(machine, snapshot, now).map(|why| (why, None)))
+    held(machine, now)
+        .or_else(|| protected(machine, snapshot, now).or_else(|| shared(machine, snapshot)).map(|why| (why, None)))
+}
+
+/// The reason if a pod on it would get no devices elsewhere, as somebody who stays uses them too.
+fn shared(machine: &NodeAndClaim<'_>, snapshot: &Snapshot) -> Option<String> {
+    let mut moving = pods(machine).filter(|pod| pod.is_active() && pod.reschedulable());
+    moving.find_map(|pod| snapshot.held_by_claims(pod))
 }
 
 /// The reason if the cluster is shifted away from its zone, or if the node or a pod on it asks to be left alone, with the time at

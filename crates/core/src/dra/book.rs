@@ -125,6 +125,15 @@ impl DeviceBook {
         news
     }
 
+    /// The same without the devices that several nodes can use.
+    #[must_use]
+    pub(crate) fn of_nodes(&self) -> Self {
+        let mut own = self.clone();
+        let slices = self.slices.all();
+        own.retain_slices(|name| slices.get(name).is_some_and(|slice| slice.node().is_some()));
+        own
+    }
+
     /// The first of these drivers, comma-separated, that has not published all devices of a node yet: it has no pool of the node
     /// alone, or none that is complete.
     #[must_use]

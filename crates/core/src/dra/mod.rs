@@ -28,9 +28,9 @@ mod weight;
 
 pub use allocate::{allocate, lacking_devices};
 pub use book::{DeviceBook, Known};
-pub use claim::{Claim, ClassSelectors};
+pub use claim::{Claim, ClassSelectors, read_class};
 pub use device::{AttributeValue, Device, DeviceId, DeviceTraits, full_name};
-pub use places::{DeviceGates, DeviceNode};
+pub use places::{DeviceGates, DeviceModel, DeviceNode, KnownDevices};
 pub use question::{DeviceAnswer, DeviceQuestion};
 pub use search::{Devices, MOST_STEPS, Place, Search, Wanted};
 pub use selector::{Answer, Selectors};

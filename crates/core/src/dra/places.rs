@@ -31,11 +31,23 @@ pub struct DeviceNode {
     pub initialized: bool,
 }
 
+/// A node that runs and leaves: another one of its type will have its devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceModel {
+    /// Name of the Node.
+    pub node: String,
+    pub instance_type: String,
+}
+
+/// All that is known of devices: the book, existing nodes in the problem's order, and further nodes that others may be like.
+pub type KnownDevices<'a> = (&'a DeviceBook, &'a [DeviceNode], &'a [DeviceModel]);
+
 /// The devices of all places of a problem.
 pub(super) struct Places<'a> {
     problem: &'a Problem,
     gates: DeviceGates,
-    /// Slices of each node that is ready.
+    models: &'a [DeviceModel],
+    /// Slices of each node that is ready, or a model.
     of_node: BTreeMap<&'a str, Vec<&'a Arc<Slice>>>,
     /// Slices that are of no node.
     shared: Vec<&'a Arc<Slice>>,
@@ -51,12 +63,12 @@ impl<'a> Places<'a> {
     /// Places of a problem; `nodes` are its existing ones. Claims are allocated unless all their users are in `leaving`.
     pub fn new(
         problem: &'a Problem,
-        (book, nodes): (&'a DeviceBook, &'a [DeviceNode]),
+        (book, nodes, models): KnownDevices<'a>,
         leaving: &BTreeSet<&str>,
         gates: DeviceGates,
     ) -> Self {
-        let ready: BTreeSet<&str> =
-            nodes.iter().filter(|node| node.initialized).filter_map(|node| node.name.as_deref()).collect();
+        let ready = nodes.iter().filter(|node| node.initialized).filter_map(|node| node.name.as_deref());
+        let ready: BTreeSet<&str> = ready.chain(models.iter().map(|model| model.node.as_str())).collect();
         let (mut of_node, mut shared): (BTreeMap<&str, Vec<_>>, Vec<_>) = (BTreeMap::new(), Vec::new());
         for slice in book.slices.all().values() {
             match slice.node() {
@@ -68,7 +80,7 @@ impl<'a> Places<'a> {
         }
         let kept = book.claims.all().values().filter_map(|claim| claim.kept_allocation(leaving));
         let taken = kept.flat_map(|allocation| &allocation.devices).cloned().collect();
-        Self { problem, gates, of_node, shared, taken, learned: OnceCell::new(), new: BTreeMap::new() }
+        Self { problem, gates, models, of_node, shared, taken, learned: OnceCell::new(), new: BTreeMap::new() }
     }
 
     /// The place of an existing node; `None` where nothing is known of its devices.
@@ -109,17 +121,17 @@ impl<'a> Places<'a> {
         pools
     }
 
-    /// Pools of nodes that run, by type: of each type the first node by name.
+    /// Pools of nodes that run, by type: of each type the first node, those that leave last.
     fn learned(&self) -> &BTreeMap<&'a str, Vec<Pool>> {
         self.learned.get_or_init(|| {
             let mut all: BTreeMap<&str, Vec<Pool>> = BTreeMap::new();
-            for node in &self.problem.existing_nodes {
-                let (Some(kind), Some(slices)) = (node.labels.get(INSTANCE_TYPE), self.of_node.get(node.name.as_str()))
-                else {
-                    continue;
-                };
+            let existing = self.problem.existing_nodes.iter();
+            let existing = existing.filter_map(|node| Some((node.labels.get(INSTANCE_TYPE)?, &node.name)));
+            let models = self.models.iter().map(|model| (&model.instance_type, &model.node));
+            for (kind, name) in existing.chain(models) {
+                let Some(slices) = self.of_node.get(name.as_str()) else { continue };
                 let known = all.entry(kind).or_default();
-                let pools = gather_pools(slices.iter().copied(), |slice| slice.reach == Reach::Node(node.name.clone()));
+                let pools = gather_pools(slices.iter().copied(), |slice| slice.reach == Reach::Node(name.clone()));
                 for pool in learned_pools(&pools) {
                     // A node in its first minutes, or with a fault, has fewer of them.
                     match known.iter_mut().find(|one| one.driver == pool.driver) {

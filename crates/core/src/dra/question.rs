@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::book::DeviceBook;
-use super::places::{DeviceGates, DeviceNode};
+use super::places::{DeviceGates, DeviceModel, DeviceNode};
 use super::stage::{DevicePlan, Misfits, plan_devices};
 use crate::problem::Problem;
 
@@ -15,6 +15,8 @@ pub struct DeviceQuestion {
     pub book: DeviceBook,
     /// Existing nodes, in the problem's order.
     pub nodes: Vec<DeviceNode>,
+    /// Nodes that run and are no places, as they leave.
+    pub models: Vec<DeviceModel>,
     /// Uids of pods whose claims are as good as free.
     pub leaving: BTreeSet<String>,
     pub gates: DeviceGates,
@@ -35,8 +37,16 @@ impl DeviceQuestion {
     pub fn answer(&self) -> DeviceAnswer {
         let mut problem = Problem::clone(&self.problem);
         let leaving: BTreeSet<&str> = self.leaving.iter().map(String::as_str).collect();
-        let plan = plan_devices(&mut problem, (&self.book, &self.nodes), &leaving, self.gates, &self.misfits);
+        let plan =
+            plan_devices(&mut problem, (&self.book, &self.nodes, &self.models), &leaving, self.gates, &self.misfits);
         DeviceAnswer { problem: Arc::new(problem), plan }
+    }
+
+    /// Notes the pods that packing has left over with an answer. True if other places are left to be tried for them: the question
+    /// is to be asked again.
+    pub fn note_left_over(&mut self, answer: &DeviceAnswer, left_over: impl Iterator<Item = usize>) -> bool {
+        let more = answer.plan.misfits(left_over, &self.misfits);
+        more.map(|more| self.misfits = more).is_some()
     }
 
     /// The answer where there is none: pods with claims wait for this reason, and others are packed.

@@ -268,9 +268,9 @@ impl Search<'_> {
             let free = |way: &Prepared<'_>| way.candidates.iter().filter(|(at, _)| is_free(*at)).count();
             if let Some(way) = request.first().filter(|_| request.iter().all(|way| free(way) < way.wanted)) {
                 let Prepared { claim, request, wanted, .. } = way;
-                let (free, all) = (free(way), way.candidates.len());
+                let (free, all, needed) = (free(way), way.candidates.len(), devices(*wanted));
                 return format!(
-                    "request {request} of ResourceClaim {claim} needs {wanted} devices: {free} of the {all} that match are free"
+                    "request {request} of ResourceClaim {claim} needs {needed}: {free} of the {all} that match are free"
                 );
             }
         }
@@ -279,17 +279,17 @@ impl Search<'_> {
 
     fn too_few(&mut self, way: &Prepared<'_>, place: &Place) -> String {
         let Prepared { claim, request, alternative, wanted, .. } = way;
-        let needed = (*wanted).max(1);
+        let needed = devices((*wanted).max(1));
         let mut rest: Vec<&Candidate> = place.devices.candidates.iter().collect();
         for text in self.texts_of(claim, alternative).unwrap_or_default() {
             let before = rest.len();
             rest.retain(|one| {
                 self.selectors.matches(&text, &one.id.driver, one.kind.1, &one.device.traits).0 == Ok(true)
             });
-            if rest.len() < needed {
+            if rest.len() < (*wanted).max(1) {
                 let (left, text) = (rest.len(), shown(&text));
                 return format!(
-                    "request {request} of ResourceClaim {claim} needs {needed} devices: selector {text:?} is met by {left} of {before}"
+                    "request {request} of ResourceClaim {claim} needs {needed}: selector {text:?} is met by {left} of {before}"
                 );
             }
         }
@@ -300,10 +300,16 @@ impl Search<'_> {
             }
             (None, Some(fault)) => format!("request {request} of ResourceClaim {claim}: {fault}"),
             (None, None) => {
-                format!("request {request} of ResourceClaim {claim} needs {needed} devices: there are too few")
+                format!("request {request} of ResourceClaim {claim} needs {needed}: there are too few")
             }
         }
     }
+}
+
+/// A number of devices in words.
+fn devices(count: usize) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} device{plural}")
 }
 
 /// A request for all devices needs to know them all.

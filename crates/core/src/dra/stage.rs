@@ -5,11 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::bins::{Bin, TypeAt, bind_together, of_pool, rules_of};
+use super::bins::{Bin, TypeAt, bind_together, least_price, of_pool, rules_of};
 use super::book::DeviceBook;
 use super::claim::{Claim, Wish};
 use super::device::DeviceId;
-use super::places::{DeviceGates, DeviceNode, Places};
+use super::places::{DeviceGates, KnownDevices, Places};
 use super::search::{MOST_STEPS, Place, Search, Wanted};
 use super::selector::Selectors;
 use crate::labels::WELL_KNOWN;
@@ -26,6 +26,8 @@ const STEPS_OF_ALL: u64 = 8 * MOST_STEPS;
 const MOST_KINDS: usize = 500;
 /// Most lists of rules of one pod.
 const MOST_RULES: usize = 64;
+/// Most tries of one packing; the places of the last one stand.
+const MOST_TRIES: usize = 4;
 
 /// Places that packing has refused, for another try.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub struct Misfits {
     pub(super) on_nodes: BTreeSet<(usize, usize)>,
     /// Pods, by index, that do not fit on one node with others.
     pub(super) alone: BTreeSet<usize>,
+    /// Number of tries that these are of.
+    tries: usize,
 }
 
 /// The outcome of the stage: the rules by which packing treats pods with claims.
@@ -47,6 +51,8 @@ pub struct DevicePlan {
     bins: Vec<Vec<usize>>,
     /// Drivers of the devices that pods will have on new nodes.
     drivers: BTreeMap<usize, BTreeSet<String>>,
+    /// Dollars an hour of the new nodes, each at its cheapest.
+    new_price: f64,
 }
 
 impl DevicePlan {
@@ -56,7 +62,8 @@ impl DevicePlan {
         self.originals.is_empty()
     }
 
-    /// The places that did not come out, given the pods that packing left over; `None` if there are none to be tried otherwise.
+    /// The places that did not come out, given the pods that packing left over; `None` if there are none to be tried otherwise, or
+    /// no more tries.
     #[must_use]
     pub fn misfits(&self, left_over: impl Iterator<Item = usize>, known: &Misfits) -> Option<Misfits> {
         let mut all = known.clone();
@@ -68,7 +75,8 @@ impl DevicePlan {
                 all.alone.extend(bin);
             }
         }
-        (all != *known).then_some(all)
+        let tries = known.tries + 1;
+        (all != *known && tries < MOST_TRIES).then_some(Misfits { tries, ..all })
     }
 
     /// A plan in which no pod with claims has a place, for this reason; packing is told by the problem.
@@ -90,6 +98,12 @@ impl DevicePlan {
         }
     }
 
+    /// Number of new nodes that pods with claims need, and their dollars an hour, each at its cheapest.
+    #[must_use]
+    pub fn new_nodes(&self) -> (usize, f64) {
+        (self.bins.len(), self.new_price)
+    }
+
     /// Drivers whose devices the pods of a new node will have, each once.
     #[must_use]
     pub fn drivers_of(&self, pods: &[usize]) -> BTreeSet<&str> {
@@ -102,7 +116,7 @@ impl DevicePlan {
 #[must_use]
 pub fn plan_devices(
     problem: &mut Problem,
-    (book, nodes): (&DeviceBook, &[DeviceNode]),
+    known_devices: KnownDevices<'_>,
     leaving: &BTreeSet<&str>,
     gates: DeviceGates,
     misfits: &Misfits,
@@ -112,7 +126,7 @@ pub fn plan_devices(
     }
     let known = problem.clone();
     let mut selectors = Selectors::default();
-    let mut stage = Stage::new(&known, (book, nodes), leaving, gates, &mut selectors);
+    let mut stage = Stage::new(&known, known_devices, leaving, gates, &mut selectors);
     stage.misfits = misfits.clone();
     let mut order: Vec<usize> = (0..known.pods.len()).filter(|at| known.pods[*at].has_claims()).collect();
     order.sort_by_key(|at| std::cmp::Reverse(known.pods[*at].priority));
@@ -184,7 +198,7 @@ pub(super) struct Stage<'a, 's> {
 impl<'a, 's> Stage<'a, 's> {
     fn new(
         problem: &'a Problem,
-        (book, nodes): (&'a DeviceBook, &'a [DeviceNode]),
+        (book, nodes, models): KnownDevices<'a>,
         leaving: &'a BTreeSet<&'a str>,
         gates: DeviceGates,
         selectors: &'s mut Selectors,
@@ -197,7 +211,7 @@ impl<'a, 's> Stage<'a, 's> {
             problem,
             book,
             leaving,
-            places: Places::new(problem, (book, nodes), leaving, gates),
+            places: Places::new(problem, (book, nodes, models), leaving, gates),
             existing: Vec::new(),
             added: vec![Resources::new(); problem.existing_nodes.len()],
             bins: Vec::new(),
@@ -324,6 +338,7 @@ impl<'a, 's> Stage<'a, 's> {
         let mut plan = DevicePlan { originals: self.originals, pinned: self.pinned, ..DevicePlan::default() };
         for (number, bin) in self.bins.into_iter().enumerate() {
             let rules = rules_of(self.problem, &bin.types);
+            plan.new_price += least_price(&bin.types);
             for at in &bin.pods {
                 let pod = &mut problem.pods[*at];
                 pod.refused_nodes.extend(names.iter().map(|name| (*name).clone()));

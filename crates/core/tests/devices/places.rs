@@ -64,7 +64,7 @@ fn plan(problem: &Problem, known: &DeviceBook, ready: bool, gates: DeviceGates) 
     let mut misfits = Misfits::default();
     loop {
         let mut guided = problem.clone();
-        let devices = plan_devices(&mut guided, (known, &nodes), &BTreeSet::new(), gates, &misfits);
+        let devices = plan_devices(&mut guided, (known, &nodes, &[]), &BTreeSet::new(), gates, &misfits);
         let packing = solve(&guided, &Options::default());
         match devices.misfits(packing.unscheduled.iter().map(|(pod, _)| *pod), &misfits) {
             Some(more) => misfits = more,
@@ -132,6 +132,8 @@ fn claims_of_several_devices_choose_the_type() {
     assert_eq!(nodes_of(&packing, &problem), [("g4dn.xlarge".to_owned(), 1)]);
     let (packing, _, guided) = plan(&problem, &book(&[], &[gpu()], &[claim("c", &wish(9, ""))]), true, OPEN);
     assert!(reason(&packing, &guided).contains("needs 9 devices"), "{}", reason(&packing, &guided));
+    let (packing, _, guided) = plan(&problem, &book(&[], &[gpu()], &[claim("c", &wish(1, "A100"))]), true, OPEN);
+    assert!(reason(&packing, &guided).contains("needs 1 device: "), "{}", reason(&packing, &guided));
 }
 
 #[test]
@@ -200,7 +202,7 @@ fn problems_without_claims_are_left_as_they_are() {
     let nodes = [DeviceNode { name: Some("n1".into()), initialized: true }];
     let devices = plan_devices(
         &mut guided,
-        (&book(&[slice("n1", 8)], &[gpu()], &[]), &nodes),
+        (&book(&[slice("n1", 8)], &[gpu()], &[]), &nodes, &[]),
         &BTreeSet::new(),
         OPEN,
         &Misfits::default(),
@@ -248,7 +250,7 @@ fn claims_of_pods_that_leave_are_as_good_as_free() {
     for (leaving, expected) in [(vec!["a"], 1), (vec![], 0)] {
         let mut guided = before.clone();
         let leaving: BTreeSet<&str> = leaving.into_iter().collect();
-        let _ = plan_devices(&mut guided, (&known, &nodes), &leaving, OPEN, &Misfits::default());
+        let _ = plan_devices(&mut guided, (&known, &nodes, &[]), &leaving, OPEN, &Misfits::default());
         assert_eq!(solve(&guided, &Options::default()).on_existing.len(), expected);
     }
 }

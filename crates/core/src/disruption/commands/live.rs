@@ -68,6 +68,8 @@ pub(super) fn live(question: &Question) -> Live {
         })
         .collect();
     let mut planning = snapshot.planning_for(&question.input, &may_move);
+    let devices = question.input.devices;
+    let devices = devices.and_then(|gates| snapshot.device_moves(&planning, gates, question.now.wall));
     let mut problem = Arc::unwrap_or_clone(std::mem::take(&mut planning.problem));
     let mut reserved: BTreeMap<String, u32> = BTreeMap::new();
     let found = question.waiting.iter().flat_map(|command| &command.reserved).chain(&question.kept_slots);
@@ -100,7 +102,7 @@ pub(super) fn live(question: &Question) -> Live {
         states.map(|(joined, node)| reader.node(joined, &node.pods, &planning)).unzip();
     let claims = planning.existing.iter().map(|joined| reader.machine(joined).map(disrupted)).collect();
     let pools = planning.pools.iter().map(|pool| reader.pool(name(pool))).collect();
-    let mut cluster = ClusterView::new(problem, states, pools, pdbs.collect());
+    let mut cluster = ClusterView::new(problem, states, pools, pdbs.collect()).with_devices(devices);
     let commitments = &question.input.commitments;
     if !commitments.is_empty() {
         let running = Running::from_snapshot(snapshot, &question.input.instance_types).beside(commitments.others());

@@ -28,6 +28,8 @@ pub use rhythm::Rhythm;
 pub use waiting::{WaitingCommand, WaitingCommands, WaitingStep};
 pub use written::{HeldClaim, held_by_commands};
 
+use std::collections::BTreeSet;
+
 use dovetail_api::v1::ConsolidationPolicy;
 
 use super::RemovalReason;
@@ -53,6 +55,8 @@ pub struct DisruptionCommand {
     pub wanted: WantedRemoval,
     /// The nodes to be launched before; their pods are indices of the problem's pods.
     pub replacements: Vec<PlannedClaim>,
+    /// Drivers of the devices that pods of each of these nodes will have.
+    pub drivers: Vec<BTreeSet<String>>,
     /// Pods, by uid, that nodes take which are there, by their index among the problem's nodes.
     pub on_existing: Vec<(usize, Vec<String>)>,
     /// All pods that move, by uid.

@@ -10,7 +10,7 @@ use super::{DisruptionCommand, SpareNodes, WaitingCommand, WantedRemoval};
 use crate::cluster_state::{Moment, Planning, PlanningInput, Snapshot};
 use crate::disruption::look::DisruptedClaim;
 use crate::disruption::methods::{self, ConsolidationSettings};
-use crate::pack::PackingError;
+use crate::pack::{PackingError, PlannedClaim};
 
 /// Times at which pods of a workload were moved to save money, the latest last.
 pub type Moved = BTreeMap<String, Vec<Timestamp>>;
@@ -103,6 +103,10 @@ impl Question {
             for (pod, to) in &command.moves {
                 to.iter().for_each(|to| on_existing.entry(*to).or_default().push(uid(*pod)));
             }
+            let of_pods = |claim: &PlannedClaim| {
+                claim.pods.iter().filter_map(|pod| command.drivers.get(pod)).flatten().cloned().collect()
+            };
+            let drivers = command.replacements.iter().map(of_pods).collect();
             let going = command.candidates.iter().filter_map(|node| claims[*node].clone()).collect();
             DisruptionCommand {
                 wanted: WantedRemoval { reason: command.reason, method: type_of(&command), claims: going },
@@ -111,6 +115,7 @@ impl Question {
                 price_before: command.price_before,
                 price_after: command.price_after,
                 price_move: decision.price_move,
+                drivers,
                 blind: decision.blind,
                 replacements: command.replacements,
             }

@@ -1,12 +1,14 @@
 //! Input of consolidation: the cluster as packing sees it, with what disruption knows of each node and pod.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_api::v1::ConsolidationPolicy;
 use jiff::Timestamp;
 
 use super::bill::ClusterBill;
+use crate::dra::DeviceQuestion;
 use crate::labels;
 use crate::pack::model::ids::{IndexVec, NodeId, PodId};
 use crate::problem::{Policy, Problem};
@@ -26,6 +28,10 @@ pub struct ClusterView {
     pub(super) home: IndexVec<PodId, (NodeId, usize)>,
     /// Savings Plans and Reserved Instances, where they count.
     pub(super) bill: Option<ClusterBill>,
+    /// Devices, where they count and pods claim any.
+    pub(super) devices: Option<Arc<DeviceQuestion>>,
+    /// The node whose pods' places are those that have the devices they claim.
+    pub(super) placed: Option<NodeId>,
 }
 
 /// State of a node for disruption, beside what packing knows.
@@ -111,7 +117,13 @@ impl ClusterView {
                 problem.pods.push(pod.clone());
             }
         }
-        Self { problem, nodes, pools, pdbs, home, bill: None }
+        Self { problem, nodes, pools, pdbs, home, bill: None, devices: None, placed: None }
+    }
+
+    /// The same cluster with the devices that pods of it claim.
+    #[must_use]
+    pub fn with_devices(self, devices: Option<DeviceQuestion>) -> Self {
+        Self { devices: devices.map(Arc::new), ..self }
     }
 
     /// The nodes of a workload file, all of which may be consolidated as far as nothing in it forbids. Node and pool belong

@@ -1,5 +1,7 @@
 //! Answers of consolidation.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::super::RemovalReason;
 use crate::pack::PlannedClaim;
 
@@ -16,6 +18,8 @@ pub struct ConsolidationCommand {
     pub replacements: Vec<PlannedClaim>,
     /// The pods that move, each with the node that takes it; none where that is a replacement.
     pub moves: Vec<(usize, Option<usize>)>,
+    /// Drivers of the devices that pods, by index, will have on the nodes to launch.
+    pub drivers: BTreeMap<usize, BTreeSet<String>>,
     /// Dollars an hour of the candidates.
     pub price_before: f64,
     /// Dollars an hour of the replacements, each at its cheapest.

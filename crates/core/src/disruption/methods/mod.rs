@@ -13,6 +13,7 @@
 //! 2. Every pod that moves has a place by packing's rules, as if its node were gone.
 //! 3. No command takes more nodes of a pool than its budgets allow, or more pods of a PodDisruptionBudget than that.
 //! 4. A node with an arrival of the same pass does not go in it: no pod moves twice.
+//! 5. A pod that claims devices moves only to where the search for devices finds them.
 
 mod balanced;
 mod bill;
@@ -20,6 +21,7 @@ mod budget;
 mod cluster;
 mod command;
 mod delete;
+mod devices;
 mod empty;
 mod foresight;
 mod karpenter;
@@ -33,6 +35,8 @@ mod settings;
 mod settle;
 #[cfg(test)]
 mod tests;
+
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
@@ -111,11 +115,29 @@ fn decide_as_is(
     let options = options(settings);
     let context = Context::new(&cluster.problem, &options)?;
     let mut pass = Pass::new(cluster, settings, fleet(cluster, &context), now);
-    let command = next(&mut pass);
+    if let Some(command) = next(&mut pass) {
+        return Ok(decision(&pass, Some(command)));
+    }
+    let moves = devices::find_move(&mut pass, now)?;
+    let own = decision(&pass, None);
+    let spare: BTreeSet<usize> = own.spare.into_iter().chain(moves.spare).collect();
+    let (command, price_move) = (moves.command, moves.price_move);
+    let goes = |one: &Unconsolidatable| command.as_ref().is_some_and(|command| command.candidates.contains(&one.node));
+    let unconsolidatable = own.unconsolidatable.into_iter().filter(|one| !goes(one)).collect();
+    Ok(ConsolidationDecision {
+        command,
+        unconsolidatable,
+        spare: spare.into_iter().collect(),
+        price_move,
+        blind: false,
+    })
+}
+
+fn decision(pass: &Pass<'_, '_, '_>, command: Option<ConsolidationCommand>) -> ConsolidationDecision {
     let price_move = command.as_ref().is_some_and(|command| pass.is_price_move(command));
     let unconsolidatable = pass.unconsolidatable(command.as_ref());
     let spare = pass.spare.iter().map(|node| node.index()).collect();
-    Ok(ConsolidationDecision { command, unconsolidatable, spare, price_move, blind: false })
+    ConsolidationDecision { command, unconsolidatable, spare, price_move, blind: false }
 }
 
 /// Dollars an hour below which no nodes of its pools carry the pods that may move, by amounts and the cheapest prices alone: the

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use super::bill::PassBill;
 use super::cluster::ClusterView;
 use super::command::{ConsolidationCommand, Unconsolidatable};
+use super::devices::CLAIMS;
 use super::settings::ConsolidationSettings;
 use crate::disruption::RemovalReason;
 use crate::disruption::pools::{EMPTY_ONLY, NEVER};
@@ -35,6 +36,8 @@ pub(super) struct WeighedNode {
     pub kept: Option<String>,
     /// True if no pod that may move is worth keeping it for.
     pub empty: bool,
+    /// True if it is kept for the devices that its pods claim alone.
+    pub claims: bool,
     /// True if pods of other nodes may come to it.
     pub receives: bool,
     /// True if it is worth its price: to be filled, and not to be replaced.
@@ -138,13 +141,16 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         let remaining = if cost_policy { remaining_life(state.initialized, state.expires, now) } else { 1.0 };
         let empty = evictions <= 0.0;
         let begun_lately = cost_policy.then(|| self.begun_lately(node, now)).flatten();
+        let kept = self.kept(node, empty, begun_lately, now);
+        let claims = kept.is_none() && self.claims_devices(node);
         WeighedNode {
             price,
             cost: 1.0 + evictions * remaining,
             pool,
             instance_type,
-            kept: self.kept(node, empty, begun_lately, now),
+            kept: if claims { Some(CLAIMS.into()) } else { kept },
             empty,
+            claims,
             receives: problem.existing_nodes[node].initialized && state.consolidatable && begun_lately.is_none(),
             efficient: false,
         }
@@ -264,6 +270,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             method,
             price_before,
             price_after,
+            drivers: BTreeMap::new(),
             candidates: candidates.into_iter().map(NodeId::index).collect(),
             replacements,
             moves,
@@ -292,6 +299,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
                 instance_type: claim.cheapest_type(),
                 kept: Some("it has just been launched".into()),
                 empty: false,
+                claims: false,
                 receives: true,
                 efficient: true,
             });
@@ -361,7 +369,8 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             // Notes of a method count only where no other has found a command.
             let notes = self.notes.get(&node).filter(|_| command.is_none());
             let noted = || self.barred.get(&node).or(notes);
-            let why = view.kept.clone().or_else(|| noted().cloned());
+            let kept = view.kept.clone().filter(|_| !view.claims || command.is_none());
+            let why = kept.or_else(|| noted().cloned());
             all.extend(why.map(|why| Unconsolidatable { node: node.index(), why }));
         }
         all

@@ -8,11 +8,11 @@ use super::foresight::settle_lower;
 use super::pass::Pass;
 use super::settings::ConsolidationSettings;
 use super::{fleet, next, options};
-use crate::Problem;
 use crate::instance_type::subtract_reserved;
 use crate::pack::PackingError;
 use crate::pack::model::context::Context;
 use crate::pack::model::ids::NodeId;
+use crate::problem::{ExistingNode, Problem};
 
 /// Largest number of passes.
 const MOST_ROUNDS: usize = 50;
@@ -164,5 +164,21 @@ pub(super) fn shell(problem: &Problem) -> Problem {
         daemon_share: problem.daemon_share,
         namespaces: problem.namespaces.clone(),
         ..Problem::default()
+    }
+}
+
+/// A node without the list of its pods; what they use is still used.
+pub(super) fn bare(node: &ExistingNode) -> ExistingNode {
+    ExistingNode {
+        name: node.name.clone(),
+        labels: node.labels.clone(),
+        taints: node.taints.clone(),
+        allocatable: node.allocatable.clone(),
+        used: node.used.clone(),
+        initialized: node.initialized,
+        pods: vec![],
+        daemon_requests: node.daemon_requests.clone(),
+        volumes: node.volumes.clone(),
+        changed: node.changed,
     }
 }

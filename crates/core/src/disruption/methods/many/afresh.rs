@@ -2,7 +2,7 @@
 
 use super::super::Pass;
 use super::super::delete::receivers;
-use super::super::settle::shell;
+use super::super::settle::{bare, shell};
 use crate::Problem;
 use crate::commitments;
 use crate::pack::model::ids::{IndexVec, NodeId, PodId};
@@ -95,21 +95,5 @@ impl Pass<'_, '_, '_> {
             }
         }
         node
-    }
-}
-
-/// A node without the list of its pods; what they use is still used.
-fn bare(node: &ExistingNode) -> ExistingNode {
-    ExistingNode {
-        name: node.name.clone(),
-        labels: node.labels.clone(),
-        taints: node.taints.clone(),
-        allocatable: node.allocatable.clone(),
-        used: node.used.clone(),
-        initialized: node.initialized,
-        pods: vec![],
-        daemon_requests: node.daemon_requests.clone(),
-        volumes: node.volumes.clone(),
-        changed: node.changed,
     }
 }
