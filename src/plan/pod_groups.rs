@@ -49,11 +49,12 @@ fn read_manifest(manifest: &Manifest) -> Option<Written> {
     Some((PodGroupApi::Coscheduling, key, rule))
 }
 
-/// Puts groups into the state. Where they count, a pod whose group is not among them waits for it.
+/// Puts groups into the state. Where those of files alone count (`do_count`), a pod whose group is not among them waits for it.
 pub(super) fn apply_all(state: &mut ClusterState, groups: Vec<Written>, do_count: bool) {
     let book = state.pod_groups_mut();
-    for api in [PodGroupApi::Native, PodGroupApi::Coscheduling].into_iter().filter(|_| do_count) {
-        book.follow(api, true);
+    if do_count {
+        book.follow(PodGroupApi::Native, true);
+        book.follow(PodGroupApi::Coscheduling, true);
     }
     for (api, key, rule) in groups {
         book.insert(api, &key, rule);

@@ -64,7 +64,7 @@ fn plan_reads_groups_of_the_coscheduling_plugin_too() {
     assert_eq!(planned("other-all", &labelled(6)).0, 6);
 }
 
-/// With the gate closed the group is passed over, and the plan is the same to the byte but for times.
+/// With the gate closed the group is passed over, and the plan is the same to the byte.
 #[test]
 fn plan_with_closed_gate_is_the_same_with_groups_and_without() {
     let plan = |name: &str, text: &str| {
@@ -73,7 +73,7 @@ fn plan_with_closed_gate_is_the_same_with_groups_and_without() {
         (stdout(&output).replace(&file, "F"), stderr(&output))
     };
     let group = native("v1alpha2", "{gang: {minCount: 6}}");
-    let ((with, said), (without, _)) = (plan("closed", &manifests(4, &group)), plan("plain", &six_pods(4, "")));
+    let ((with, said), (without, _)) = (plan("closed", &manifests(4, &group)), plan("plain", &manifests(4, "")));
     assert!(said.contains("skipped: 1 PodGroup"), "{said}");
     assert_eq!(with, without);
 }

@@ -70,7 +70,7 @@ where
 
 /// Keeps the PodGroup that a pod's field names as an annotation of the object that is read: its type does not have the field.
 fn with_group<K: Resource<DynamicType = ()>>(mut object: K, text: &str) -> K {
-    if !text.contains(GROUP_FIELD[1]) || K::kind(&()) != "Pod" {
+    if K::kind(&()) != "Pod" || !text.contains(GROUP_FIELD[1]) {
         return object;
     }
     let name = text::member_at(text, &GROUP_FIELD).and_then(|name| serde_json::from_str::<String>(name).ok());
