@@ -25,7 +25,7 @@ impl Devices {
     ) -> (Arc<Problem>, Packing) {
         let nodes = problem.existing_nodes.iter();
         let leaving = problem.pods.iter().map(|pod| &pod.uid).filter(|uid| leaves(uid));
-        let mut question = DeviceQuestion {
+        let question = DeviceQuestion {
             problem: problem.clone(),
             book: self.book.clone(),
             nodes: nodes
@@ -36,12 +36,6 @@ impl Devices {
             gates: self.gates,
             misfits: Misfits::default(),
         };
-        loop {
-            let answer = question.answer();
-            let packing = pack(&answer.problem);
-            if !question.note_left_over(&answer, packing.unscheduled.iter().map(|(pod, _)| *pod)) {
-                return (answer.problem, packing);
-            }
-        }
+        question.pack(pack)
     }
 }

@@ -1,5 +1,5 @@
 //! Devices among manifests: where they count, pods with resourceClaims are planned for, as with IGNORE_DRA_REQUESTS=false, and new
-//! nodes have the devices that the catalogue knows, as with the gate DRANVIDIAGPU.
+//! nodes have the devices that the catalogue knows, as with the gates DRANVIDIAGPU and DRAEFA.
 
 use std::collections::BTreeSet;
 
@@ -83,17 +83,17 @@ impl GivenDevices {
         let refused = |why: String| mistake(manifest, "spec", why);
         match manifest.kind.as_str() {
             "DeviceClass" => {
-                let class = object_of::<DeviceClass>(manifest, &manifest.object)?;
+                let class = object_of::<DeviceClass>(manifest, &manifest.object, "")?;
                 read_class(&class).map_err(refused)?;
                 self.classes.push(class);
             }
             "ResourceSlice" => {
-                let slice = object_of::<ResourceSlice>(manifest, &manifest.object)?;
+                let slice = object_of::<ResourceSlice>(manifest, &manifest.object, "")?;
                 Slice::from_object(&slice).fault.map_or(Ok(()), |why| Err(refused(why)))?;
                 self.slices.push(slice);
             }
             "ResourceClaim" => {
-                let mut claim = object_of::<ResourceClaim>(manifest, &manifest.object)?;
+                let mut claim = object_of::<ResourceClaim>(manifest, &manifest.object, "")?;
                 claim.metadata.namespace = Some(namespace(manifest).to_owned());
                 check_wish(&claim).map_err(refused)?;
                 self.claims.push(claim);
@@ -104,8 +104,7 @@ impl GivenDevices {
                     "apiVersion": API_VERSION, "kind": "ResourceClaim", "metadata": {"namespace": namespace(manifest)},
                     "spec": spec.get("spec").unwrap_or(&Value::Null),
                 });
-                let claim = object_of::<ResourceClaim>(manifest, &object)
-                    .map_err(|one| Mistake { field: format!("spec.{}", one.field), ..one })?;
+                let claim = object_of::<ResourceClaim>(manifest, &object, "spec.")?;
                 check_wish(&claim).map_err(|why| mistake(manifest, "spec.spec", why))?;
                 let (namespace, name) = (namespace(manifest).to_owned(), manifest.name.clone());
                 self.templates.push(ClaimTemplate { namespace, name, claim });
@@ -138,7 +137,7 @@ impl GivenDevices {
 
 /// The devices of a state into which manifests' were put: new nodes have all that the catalogue knows.
 pub(super) fn devices_of(state: &ClusterState) -> Devices {
-    Devices { book: state.snapshot().devices, gates: DeviceGates { nvidia: true } }
+    Devices { book: state.snapshot().devices, gates: DeviceGates { nvidia: true, efa: true } }
 }
 
 /// A claim that the API server would refuse is a mistake; one that only is not supported is said at its pods.
@@ -153,9 +152,10 @@ fn namespace(manifest: &Manifest) -> &str {
     manifest.namespace.as_deref().unwrap_or("default")
 }
 
-fn object_of<T: DeserializeOwned>(manifest: &Manifest, object: &Value) -> Result<T, Mistake> {
+/// Reads an object, which stands in a manifest below a field.
+fn object_of<T: DeserializeOwned>(manifest: &Manifest, object: &Value, below: &str) -> Result<T, Mistake> {
     serde_path_to_error::deserialize(object).map_err(|error| {
-        let (field, why) = (error.path().to_string(), error.inner().to_string());
+        let (field, why) = (format!("{below}{}", error.path()), error.inner().to_string());
         mistake(manifest, &field, why)
     })
 }

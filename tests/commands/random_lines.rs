@@ -86,7 +86,7 @@ const VALUES: [&str; 16] = [
     "cost",
     "PACKING_POLICY=cost",
 ];
-const FLAGS: [&str; 23] = [
+const FLAGS: [&str; 24] = [
     "--json",
     "-o",
     "--policy",

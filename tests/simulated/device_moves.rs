@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 
 use crate::common::write;
-use crate::devices::{OPEN, bound, claims, class, deployment, play, pools, shared, template, types, unschedulable};
+use crate::devices::{
+    OPEN, bound, claims, class, deployment, play, play_in, pools, shared, template, types, unschedulable,
+};
 use crate::played::{Played, at};
 
 /// The pool with a label that its nodes have not had.
@@ -30,7 +32,14 @@ fn nodes_at_the_end(played: &Played) -> Vec<String> {
     all
 }
 
-/// No pod was bound to a node before its claim's drivers had published there, and every claim that was launched for names them.
+/// Decisions and reasons of the commands.
+fn commands(played: &Played) -> Vec<String> {
+    let text = |line: &serde_json::Value, field: &str| line[field].as_str().unwrap_or_default().to_owned();
+    let lines = played.log_events("disrupting").into_iter();
+    lines.map(|line| format!("{}: {}", text(line, "decision"), text(line, "reason"))).collect()
+}
+
+/// Every claim that was launched names the driver whose devices its pods wait for.
 fn drivers_are_awaited(played: &Played) {
     let drivers: BTreeSet<_> = claims(played)
         .iter()
@@ -91,21 +100,27 @@ fn successor_is_known_by_the_node_that_leaves() {
     assert_eq!(played.removed().len(), 1);
 }
 
-/// Two nodes with four devices each, half of which are in use: the pods of one come to the other.
+/// Two nodes with four devices each, of which one is in use: the pod of one comes to the other.
 #[test]
-fn half_used_nodes_are_consolidated_together() {
-    for (name, kill) in [("whole", ""), ("killed", ", {at: 902s, kill: {replica: leader, for: 60s}}")] {
+fn underused_nodes_are_consolidated_together() {
+    for (name, kill) in [("whole", ""), ("killed", ", {at: 908s, kill: {replica: leader, for: 60s}}")] {
         let name = format!("device-moves-together-{name}");
         consolidating(&name);
-        let objects =
-            [class(""), template("two", 2, "Tesla T4"), deployment("wide", 4, "resourceClaimTemplateName: two")];
+        let objects = [
+            class(""),
+            template("one", 1, "Tesla T4"),
+            template("three", 3, "Tesla T4"),
+            deployment("big", 2, "resourceClaimTemplateName: three"),
+            deployment("small", 2, "resourceClaimTemplateName: one"),
+        ];
         let scale =
-            "{at: 10m, scale: {kind: Deployment, name: wide, replicas: 2}}, {at: 15m, apply: [consolidating.yaml]}";
+            "{at: 10m, scale: {kind: Deployment, name: big, replicas: 0}}, {at: 15m, apply: [consolidating.yaml]}";
         let steps = format!("replicas: 2\nsteps: [{scale}{kill}]\nuntil: 60m\n");
         let played = play(&name, &objects, OPEN, &steps);
         played.came_out_well();
         assert_eq!(played.report["pods"]["bound"], 2, "{}", unschedulable(&played));
         assert_eq!(types(&played), ["g4dn.12xlarge", "g4dn.12xlarge"], "nothing is launched for it");
+        assert_eq!(commands(&played), ["delete: underutilized"]);
         assert_eq!(nodes_at_the_end(&played), ["g4dn.12xlarge"]);
     }
 }
@@ -113,7 +128,7 @@ fn half_used_nodes_are_consolidated_together() {
 /// A pod with one device is left on a node of four: a cheaper node has its device, and is there before the pod goes.
 #[test]
 fn underused_node_is_replaced_by_a_cheaper_one() {
-    for (name, kill) in [("whole", ""), ("killed", ", {at: 960s, kill: {replica: leader, for: 60s}}")] {
+    for (name, kill) in [("whole", ""), ("killed", ", {at: 920s, kill: {replica: leader, for: 60s}}")] {
         let name = format!("device-moves-cheaper-{name}");
         consolidating(&name);
         let objects = [
@@ -131,12 +146,35 @@ fn underused_node_is_replaced_by_a_cheaper_one() {
         assert_eq!(played.report["pods"]["bound"], 1, "{}", unschedulable(&played));
         assert_eq!(nodes_at_the_end(&played), ["g4dn.xlarge"]);
         assert_eq!(types(&played), ["g4dn.12xlarge", "g4dn.xlarge"]);
+        assert_eq!(commands(&played)[0], "replace: underutilized");
         drivers_are_awaited(&played);
         let (removed, initialized) = (played.removed(), played.times("initialized"));
         assert!(removed.values().all(|t| *t > initialized[1]), "{removed:?} {initialized:?}");
         let evicted = played.seen("pod", &[("change", "evicted")]);
         assert!(evicted.iter().all(|event| at(event) > initialized[1]), "{evicted:?}");
     }
+}
+
+/// A pod with a claim asks to stay: its drifted node goes all the same, as its time is bounded and devices can be had elsewhere.
+#[test]
+fn bounded_node_goes_where_its_pod_can_have_devices_elsewhere() {
+    let name = "device-moves-bounded";
+    let pool = pools().replace("expireAfter: Never", "expireAfter: Never\n      terminationGracePeriod: 15m");
+    let labelled =
+        pool.replace("  template:\n    spec:", "  template:\n    metadata: {labels: {release: two}}\n    spec:");
+    write(&format!("{name}/drifted.yaml"), &labelled);
+    let stays = deployment("single", 1, "resourceClaimTemplateName: one").replace(
+        "    metadata: {labels: {app: single}}\n    spec:",
+        "    metadata: {labels: {app: single}, annotations: {karpenter.sh/do-not-disrupt: 'true'}}\n    spec:",
+    );
+    assert!(pool.contains("terminationGracePeriod: 15m") && stays.contains("do-not-disrupt"));
+    let objects = [class(""), template("one", 1, "Tesla T4"), stays];
+    let played = play_in(&pool, name, &objects, OPEN, "steps: [{at: 10m, apply: [drifted.yaml]}]\nuntil: 50m\n");
+    played.came_out_well();
+    assert_eq!((played.report["pods"]["bound"].as_u64(), played.number("launched")), (Some(1), 2));
+    let removed = played.removed();
+    assert!(removed.values().all(|t| *t < 900.0), "{removed:?}");
+    assert_eq!(removed.len(), 1);
 }
 
 /// A claim that a pod uses which stays keeps its node, and that is said.

@@ -84,7 +84,13 @@ pub const OPEN: &str = "  IGNORE_DRA_REQUESTS: 'false'\n  AWS_FEATURE_GATES: DRA
 
 #[track_caller]
 pub fn play(name: &str, objects: &[String], settings: &str, scenario: &str) -> Played {
-    write(&format!("{name}/workload.yaml"), &[pools(), objects.concat()].concat());
+    play_in(&pools(), name, objects, settings, scenario)
+}
+
+/// Plays it in these pools.
+#[track_caller]
+pub fn play_in(pools: &str, name: &str, objects: &[String], settings: &str, scenario: &str) -> Played {
+    write(&format!("{name}/workload.yaml"), &[pools, &objects.concat()].concat());
     let settings = if settings.is_empty() { String::new() } else { format!("settings:\n{settings}") };
     let text = format!(
         "region: us-east-1\ninstanceTypes: [m5.large, 'g4dn.*', g5.xlarge]\nseed: 1\napply: [workload.yaml]\n{settings}{scenario}"

@@ -100,7 +100,8 @@ pub(super) async fn compute(
             Default::default()
         } else {
             let options = env.pack_options();
-            let question = |planning: &Planning| snapshot.device_question(planning, input.devices?, input.now.wall);
+            let question =
+                |planning: &Planning| snapshot.device_question(&planning.problem, input.devices?, input.now.wall);
             gangs::pack(solver, &mut planning, question, (options, &held), account.as_ref(), &memory).await
         };
         let packing = std::mem::take(&mut failed.packing);

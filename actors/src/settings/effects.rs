@@ -27,9 +27,9 @@ const GATES_THERE: [&str; 16] = [
     known_gates::VERTICAL_POD_AUTOSCALER,
 ];
 /// Gates of `AWS_FEATURE_GATES` that are known and have an effect.
-const AWS_GATES_THERE: [&str; 1] = [known_gates::DRA_NVIDIA_GPU];
+const AWS_GATES_THERE: [&str; 2] = [known_gates::DRA_EFA, known_gates::DRA_NVIDIA_GPU];
 /// Gates of `AWS_FEATURE_GATES` that are known and do nothing yet.
-const AWS_GATES_TO_COME: [&str; 2] = ["DRAEFA", "NodeClassCEL"];
+const AWS_GATES_TO_COME: [&str; 1] = ["NodeClassCEL"];
 
 /// Every gate of `FEATURE_GATES` that is known, in the order of their names.
 #[must_use]
@@ -83,7 +83,6 @@ mod tests {
         for (name, value) in [
             ("FEATURE_GATES", "SpotToSpotConsolidatoin=true"),
             ("AWS_FEATURE_GATES", "NodeClassCEL=true"),
-            ("AWS_FEATURE_GATES", "DRAEFA=true"),
             ("MEMORY_LIMIT", "1073741824"),
         ] {
             assert_eq!(named(name, value).len(), 1, "{name}={value}");
@@ -91,7 +90,7 @@ mod tests {
         for (name, value) in [
             ("FEATURE_GATES", "Drift=false,ReservedCapacity=false,NodeRepair=true,NodeOverlay=true"),
             ("IGNORE_DRA_REQUESTS", "false"),
-            ("AWS_FEATURE_GATES", "DRANVIDIAGPU=true,DRAEFA=false"),
+            ("AWS_FEATURE_GATES", "DRANVIDIAGPU=true,DRAEFA=true"),
             ("LOG_ERROR_OUTPUT_PATHS", "stderr"),
             ("BATCH_MAX_DURATION", "20s"),
         ] {

@@ -37,6 +37,8 @@ pub(super) const POD_DELETION_COST_MANAGEMENT: &str = "PodDeletionCostManagement
 pub(super) const VERTICAL_POD_AUTOSCALER: &str = "VerticalPodAutoscaler";
 /// The gate of the AWS provider by which nodes are launched for claims on NVIDIA's GPUs.
 pub(super) const DRA_NVIDIA_GPU: &str = "DRANVIDIAGPU";
+/// The gate of the AWS provider by which nodes are launched for claims on EFA interfaces.
+pub(super) const DRA_EFA: &str = "DRAEFA";
 /// The gate by which nodes are replaced by several. Karpenter has none of this name.
 pub(super) const MANY_TO_MANY: &str = "ManyToManyConsolidation";
 
@@ -117,7 +119,8 @@ impl Settings {
 
     /// Kinds of devices that nodes are launched for; `None` if pods with claims get no node.
     pub fn devices(&self) -> Option<DeviceGates> {
-        (!self.ignore_devices).then(|| DeviceGates { nvidia: self.aws_gates.contains(DRA_NVIDIA_GPU) })
+        let is_open = |gate| self.aws_gates.contains(gate);
+        (!self.ignore_devices).then(|| DeviceGates { nvidia: is_open(DRA_NVIDIA_GPU), efa: is_open(DRA_EFA) })
     }
 
     /// True if the gate `ManyToManyConsolidation` is open.

@@ -126,7 +126,7 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.adopt_karpenter_instances = boolean(text)?)),
     row(Aws, "AMI_REFRESH_INTERVAL", "DURATION", "1m", "How long Dovetail uses what a node class selects (images, subnets and all else) before it asks again. The shorter of this and SUBNET_REFRESH_INTERVAL counts; 1m at least",
         |own, text| Ok(own.ami_refresh = minute_at_least(text)?)),
-    row(Aws, "AWS_FEATURE_GATES", "NAME=BOOL,…", "", "Karpenter's gates of the AWS provider. DRANVIDIAGPU: with IGNORE_DRA_REQUESTS=false, launch nodes for claims on NVIDIA's GPUs by what the catalogue knows of them. DRAEFA and NodeClassCEL are not implemented",
+    row(Aws, "AWS_FEATURE_GATES", "NAME=BOOL,…", "", "Karpenter's gates of the AWS provider. DRANVIDIAGPU: with IGNORE_DRA_REQUESTS=false, launch nodes for claims on NVIDIA's GPUs by what the catalogue knows of them. DRAEFA: the same for EFA interfaces. NodeClassCEL is not implemented",
         |own, text| Ok(own.aws_gates = gates(text)?.into_iter().filter(|(_, on)| *on).map(|(name, _)| name).collect())),
     row(Aws, "AWS_REGION", "REGION", "", "The region; without it, the region of the profile or of the instance",
         |own, text| Ok(own.aws_region = filled(text)?)),

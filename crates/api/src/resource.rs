@@ -10,6 +10,8 @@ use serde_json::Value;
 
 /// The version that is read.
 pub const API_VERSION: &str = "resource.k8s.io/v1";
+/// Driver of network interfaces, EFA's among them.
+pub const DRANET: &str = "dra.net";
 
 /// Devices that pods ask for, and those that have been given to them.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -19,6 +19,8 @@ pub const MEMORY: &str = "memory";
 pub const PODS: &str = "pods";
 /// Local disk, in bytes.
 pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
+/// Number of EFA interfaces.
+pub const EFA: &str = "vpc.amazonaws.com/efa";
 /// Number of nodes, in a NodePool's limits only.
 pub const NODES: &str = "nodes";
 

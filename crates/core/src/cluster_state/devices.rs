@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{ClusterState, JoinedNode, Planning, PodEntry, Snapshot};
+use super::{ClusterState, JoinedNode, PlanningInput, PodEntry, Snapshot};
 use crate::dra::{Claim, DeviceBook, DeviceGates, DeviceModel, DeviceNode, DeviceQuestion, Misfits, lacking_devices};
 use crate::labels::INSTANCE_TYPE;
+use crate::pack::Packing;
 use crate::pod::Pod;
 use crate::problem::Problem;
 
@@ -22,18 +23,23 @@ impl Snapshot {
     /// The question of where pods with claims for devices go; `None` if no pod of the problem has any. Claims of pods that have to
     /// leave their node are as good as free.
     #[must_use]
-    pub fn device_question(&self, planning: &Planning, gates: DeviceGates, now: Timestamp) -> Option<DeviceQuestion> {
-        if !planning.problem.pods.iter().any(Pod::has_claims) {
+    pub fn device_question(
+        &self,
+        problem: &Arc<Problem>,
+        gates: DeviceGates,
+        now: Timestamp,
+    ) -> Option<DeviceQuestion> {
+        if !problem.pods.iter().any(Pod::has_claims) {
             return None;
         }
-        let bound = planning.problem.pods.iter().filter(|pod| !pod.devices.is_empty() && self.is_bound(&pod.uid));
+        let bound = problem.pods.iter().filter(|pod| !pod.devices.is_empty() && self.is_bound(&pod.uid));
         let mut leaving = self.pods_that_leave(now);
         leaving.extend(bound.map(|pod| pod.uid.clone()));
         let models = self.joined().into_iter().filter(|node| node.deleting && node.initialized);
         Some(DeviceQuestion {
-            problem: planning.problem.clone(),
+            problem: problem.clone(),
             book: self.devices.clone(),
-            nodes: nodes_of(&planning.existing),
+            nodes: nodes_of(problem),
             models: models.filter_map(|node| model_of(&node)).collect(),
             leaving,
             gates,
@@ -43,25 +49,36 @@ impl Snapshot {
 
     /// The same for pods of the problem that are all on nodes which stay, unless it is decided otherwise: without the problem, and
     /// with the devices of nodes alone.
-    pub(crate) fn device_moves(
-        &self,
-        planning: &Planning,
-        gates: DeviceGates,
-        now: Timestamp,
-    ) -> Option<DeviceQuestion> {
-        if !planning.problem.pods.iter().any(Pod::has_claims) {
+    pub(crate) fn device_moves(&self, problem: &Problem, gates: DeviceGates, now: Timestamp) -> Option<DeviceQuestion> {
+        if !problem.pods.iter().any(Pod::has_claims) {
             return None;
         }
         let models = self.joined().into_iter().filter(|node| node.initialized);
         Some(DeviceQuestion {
             problem: Arc::new(Problem::default()),
             book: self.devices.of_nodes(),
-            nodes: nodes_of(&planning.existing),
+            nodes: nodes_of(problem),
             models: models.filter_map(|node| model_of(&node)).collect(),
             leaving: self.pods_that_leave(now),
             gates,
             misfits: Misfits::default(),
         })
+    }
+
+    /// Packs a problem with the places of pods that claim devices, where these count; answers it as it was packed.
+    pub(crate) fn pack_with_devices(
+        &self,
+        problem: Arc<Problem>,
+        input: &PlanningInput,
+        pack: impl Fn(&Arc<Problem>) -> Packing,
+    ) -> (Arc<Problem>, Packing) {
+        match input.devices.and_then(|gates| self.device_question(&problem, gates, input.now.wall)) {
+            Some(question) => question.pack(pack),
+            None => {
+                let packing = pack(&problem);
+                (problem, packing)
+            }
+        }
     }
 
     /// Pods with claims, by uid, that go or have to leave their node.
@@ -122,9 +139,10 @@ impl Snapshot {
     }
 }
 
-fn nodes_of(existing: &[JoinedNode]) -> Vec<DeviceNode> {
-    let each = existing.iter();
-    each.map(|node| DeviceNode { name: node.node_name().map(str::to_owned), initialized: node.initialized }).collect()
+/// A node that is initialized goes by the name of its Node.
+fn nodes_of(problem: &Problem) -> Vec<DeviceNode> {
+    let each = problem.existing_nodes.iter();
+    each.map(|node| DeviceNode { name: Some(node.name.clone()), initialized: node.initialized }).collect()
 }
 
 fn model_of(node: &JoinedNode) -> Option<DeviceModel> {

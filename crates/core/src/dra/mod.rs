@@ -36,4 +36,4 @@ pub use search::{Devices, MOST_STEPS, Place, Search, Wanted};
 pub use selector::{Answer, Selectors};
 pub use slice::{Pool, Reach, Slice, gather_pools};
 pub use stage::{DevicePlan, Misfits, plan_devices};
-pub use templates::{NVIDIA, learned_pools, nvidia_pools};
+pub use templates::{NVIDIA, efa_pools, learned_pools, nvidia_pools};

@@ -9,7 +9,7 @@ use super::device::DeviceId;
 use super::search::{Devices, Place};
 use super::selector::Selectors;
 use super::slice::{Pool, Reach, Slice, gather_pools};
-use super::templates::{learned_pools, nvidia_pools};
+use super::templates::{efa_pools, has_efa, learned_pools, nvidia_pools};
 use crate::instance_type::InstanceType;
 use crate::labels::{INSTANCE_TYPE, NODE_NAME_FIELD};
 use crate::problem::Problem;
@@ -20,6 +20,8 @@ use crate::requirements::{Requirement, Requirements};
 pub struct DeviceGates {
     /// NVIDIA's GPUs, by what the catalogue says of the instance types (gate `DRANVIDIAGPU`).
     pub nvidia: bool,
+    /// EFA interfaces, likewise (gate `DRAEFA`).
+    pub efa: bool,
 }
 
 /// An existing node, as far as its devices are concerned.
@@ -114,6 +116,9 @@ impl<'a> Places<'a> {
         let known: BTreeSet<String> = pools.iter().map(|pool| pool.driver.clone()).collect();
         if self.gates.nvidia {
             pools.extend(nvidia_pools(kind).into_iter().filter(|pool| !known.contains(&pool.driver)));
+        }
+        if self.gates.efa && !pools.iter().any(has_efa) {
+            pools.extend(efa_pools(kind));
         }
         if !pools.is_empty() {
             pools.extend(gather_pools(self.shared.iter().copied(), |slice| slice.reach == Reach::Everywhere));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::book::DeviceBook;
 use super::places::{DeviceGates, DeviceModel, DeviceNode};
 use super::stage::{DevicePlan, Misfits, plan_devices};
+use crate::pack::Packing;
 use crate::problem::Problem;
 
 /// All that decides the places of pods with claims.
@@ -47,6 +48,18 @@ impl DeviceQuestion {
     pub fn note_left_over(&mut self, answer: &DeviceAnswer, left_over: impl Iterator<Item = usize>) -> bool {
         let more = answer.plan.misfits(left_over, &self.misfits);
         more.map(|more| self.misfits = more).is_some()
+    }
+
+    /// Packs with the places of pods that claim devices, again while others are left to be tried; answers the problem as it was
+    /// packed.
+    pub fn pack(mut self, pack: impl Fn(&Arc<Problem>) -> Packing) -> (Arc<Problem>, Packing) {
+        loop {
+            let answer = self.answer();
+            let packing = pack(&answer.problem);
+            if !self.note_left_over(&answer, packing.unscheduled.iter().map(|(pod, _)| *pod)) {
+                return (answer.problem, packing);
+            }
+        }
     }
 
     /// The answer where there is none: pods with claims wait for this reason, and others are packed.

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use dovetail_api::names::labels::{
     INSTANCE_GPU_COUNT, INSTANCE_GPU_MANUFACTURER, INSTANCE_GPU_MEMORY, INSTANCE_GPU_NAME,
 };
+use dovetail_api::resource::DRANET;
 
 use super::device::{AttributeValue, Device, DeviceTraits, full_name};
 use super::slice::Pool;
 use crate::instance_type::InstanceType;
+use crate::resources::EFA;
 
 /// Driver of NVIDIA's GPUs.
 pub const NVIDIA: &str = "gpu.nvidia.com";
@@ -57,6 +59,13 @@ const GPUS: [Gpu; 12] = [
     },
 ];
 
+/// Name of a pool of network interfaces that are not there yet.
+const NETWORK_POOL: &str = "network";
+/// Most EFA interfaces of an instance type that are believed.
+const MOST_INTERFACES: i64 = 128;
+/// Attribute of a network interface that names its kind of device, and the name of EFA's.
+const PCI_DEVICE: (&str, &str) = ("pciDevice", "Elastic Fabric Adapter (EFA)");
+
 /// GPUs at one PCI root, of types whose layout is known.
 const GPUS_A_ROOT: [(&str, u32); 2] = [("p4d.24xlarge", 2), ("p5.48xlarge", 1)];
 
@@ -90,6 +99,40 @@ pub fn nvidia_pools(kind: &InstanceType) -> Vec<Pool> {
         complete: true,
         fault: None,
     }]
+}
+
+/// Pools that a node of this type will publish for its EFA interfaces, by dranet's names; none for a type without any.
+#[must_use]
+pub fn efa_pools(kind: &InstanceType) -> Vec<Pool> {
+    let count = kind.capacity.get(EFA);
+    if !(1..=MOST_INTERFACES).contains(&count) || kind.overlaid_resources.contains(EFA) {
+        return Vec::new();
+    }
+    let text = |text: &str| AttributeValue::Text(text.to_owned());
+    let mut traits = DeviceTraits::default();
+    for (name, value) in [
+        (PCI_DEVICE.0, text(PCI_DEVICE.1)),
+        ("pciVendor", text("Amazon.com, Inc.")),
+        ("rdma", AttributeValue::Bool(true)),
+    ] {
+        traits.attributes.insert(full_name(DRANET, name), value);
+    }
+    let devices = (0..count).map(|at| Arc::new(Device { name: format!("efa-{at}"), traits: traits.clone() }));
+    vec![Pool {
+        driver: DRANET.to_owned(),
+        name: NETWORK_POOL.to_owned(),
+        devices: devices.collect(),
+        counters: BTreeMap::new(),
+        complete: true,
+        fault: None,
+    }]
+}
+
+/// True if a pool has an EFA interface. A node that was launched without any publishes its other interfaces alone.
+pub(super) fn has_efa(pool: &Pool) -> bool {
+    let named = |device: &Arc<Device>| device.traits.attributes.get(&full_name(DRANET, PCI_DEVICE.0)).cloned();
+    let is_efa = |device| named(device).is_some_and(|name| name == AttributeValue::Text(PCI_DEVICE.1.to_owned()));
+    pool.driver == DRANET && pool.devices.iter().any(is_efa)
 }
 
 impl Gpu {

@@ -8,6 +8,7 @@ use dovetail_api::names::annotations as keys;
 use dovetail_api::names::labels::PROVISIONER_NAME;
 use dovetail_api::names::{TERMINATION_FINALIZER, labels};
 use dovetail_api::overlays::RESTRICTED_RESOURCES;
+use dovetail_api::resource::DRANET;
 use dovetail_api::v1::{
     self, EC2NodeClass, NodeClaim, NodeClaimResources, NodeClaimSpec, NodeClassRef, NodePool, ResourceList,
 };
@@ -18,7 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use super::hash;
 use crate::instance_type::{InstanceType, is_marked};
 use crate::requirements::{NodeSelectorRequirement, Operator, RequirementError, Requirements};
-use crate::resources::{Resources, format_amount, parse_amount};
+use crate::resources::{EFA, Resources, format_amount, parse_amount};
 
 /// Most instance types that a claim names, the cheapest (core spec 3.10).
 pub const MOST_TYPES: usize = 600;
@@ -207,13 +208,23 @@ pub fn named_types(claim: &NodeClaim) -> Vec<String> {
 /// resources those are left out that no type has any more: a launch fails for no overlay, and the node waits for them.
 #[must_use]
 pub fn launch_requests(claim: &NodeClaim, types: &[Arc<InstanceType>]) -> Resources {
-    let all = from_quantities(&claim.spec.resources.requests);
+    let mut all = from_quantities(&claim.spec.resources.requests);
+    if claims_efa(claim) && all.get(EFA) == 0 && types.iter().all(|one| one.capacity.get(EFA) > 0) {
+        all.set(EFA, 1);
+    }
     if !has_overlaid_capacity(claim) {
         return all;
     }
     let offered = |name: &str| types.iter().any(|one| one.capacity.get(name) > 0);
     let stays = |(name, _): &(&str, i64)| RESTRICTED_RESOURCES.contains(name) || offered(name);
     all.iter().filter(stays).map(|(name, amount)| (name.to_owned(), amount)).collect()
+}
+
+/// True if pods of a claim will have network interfaces as devices: EFA's are only attached where they are asked for.
+fn claims_efa(claim: &NodeClaim) -> bool {
+    let own = claim.metadata.annotations.as_ref();
+    let drivers = own.and_then(|own| own.get(keys::REQUESTED_DRA_DRIVERS));
+    drivers.is_some_and(|drivers| drivers.split(',').any(|driver| driver.trim() == DRANET))
 }
 
 /// True if overlays add to the resources of one of the claim's types.
@@ -367,5 +378,24 @@ mod tests {
         assert_eq!(claim.metadata.labels.as_ref().unwrap()["color"], "blue");
         assert_eq!(find(labels::CAPACITY_TYPE).unwrap().values.len(), 2);
         assert!(find(labels::HOSTNAME).is_none());
+    }
+
+    #[test]
+    fn claim_on_network_interfaces_asks_ec2_for_efa() {
+        let kind = |efa: &str| -> Arc<InstanceType> {
+            let one = json!({"name": "p5.48xlarge", "capacity": {"vpc.amazonaws.com/efa": efa}, "requirements": [], "offerings": []});
+            Arc::new(serde_json::from_value(one).unwrap())
+        };
+        let mut claim: NodeClaim = serde_json::from_value(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "a"},
+            "spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}},
+        }))
+        .unwrap();
+        let asked = |claim: &NodeClaim, types: &[Arc<InstanceType>]| launch_requests(claim, types).get(EFA);
+        assert_eq!(asked(&claim, &[kind("32")]), 0, "interfaces are attached where they are asked for");
+        let own = claim.metadata.annotations.get_or_insert_default();
+        own.insert(keys::REQUESTED_DRA_DRIVERS.to_owned(), "dra.net,gpu.nvidia.com".to_owned());
+        assert_eq!(asked(&claim, &[kind("32"), kind("1")]), 1);
+        assert_eq!(asked(&claim, &[kind("32"), kind("0")]), 0, "they are interfaces that every type has");
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{book, claim, class, slice};
 
-const OPEN: DeviceGates = DeviceGates { nvidia: true };
+const OPEN: DeviceGates = DeviceGates { nvidia: true, efa: false };
 
 fn kind(name: &str, price: f64, gpu: &str, (gpus, memory): (u32, u32)) -> Value {
     let one = |key: &str, value: &str| json!({"key": format!("karpenter.k8s.aws/{key}"), "operator": "In", "values": [value]});
@@ -193,6 +193,27 @@ fn allocated_claims_keep_pods_to_their_nodes() {
     let known = book(&[slice("n1", 8), slice("n2", 8)], &[gpu()], &[held]);
     let (packing, ..) = plan(&problem, &known, true, OPEN);
     assert_eq!(packing.on_existing, [(1, vec![0])]);
+}
+
+/// A node that was launched without EFA publishes its other interfaces: they say nothing of what another one gets.
+#[test]
+fn claims_on_efa_interfaces_get_types_that_have_them() {
+    let mut problem = problem(&[pod("a", &["c"])], &[node("n1", "p5.48xlarge", &[])]);
+    for kind in problem.instance_types.iter_mut().filter(|kind| kind.name == "p5.48xlarge") {
+        std::sync::Arc::make_mut(kind).capacity.set("vpc.amazonaws.com/efa", 32);
+    }
+    let efa = class("efa", &[r#"device.driver == "dra.net" && device.attributes["dra.net"].rdma == true"#]);
+    let wish = json!({"deviceClassName": "efa", "count": 2});
+    let plain = json!({"metadata": {"name": "n1"}, "spec": {"driver": "dra.net", "nodeName": "n1",
+        "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "pci-0", "attributes": {"dra.net/rdma": {"bool": false}}}]}});
+    let known = book(&[plain], &[efa], &[claim("c", &wish)]);
+    let open = DeviceGates { efa: true, ..DeviceGates::default() };
+    let (packing, devices, guided) = plan(&problem, &known, true, open);
+    assert_eq!(nodes_of(&packing, &problem), [("p5.48xlarge".to_owned(), 1)], "{:?}", guided.pods[0].blocked);
+    assert_eq!(devices.drivers_of(&[0]).into_iter().collect::<Vec<_>>(), ["dra.net"]);
+    let (packing, _, guided) = plan(&problem, &known, true, DeviceGates::default());
+    assert!(reason(&packing, &guided).contains("needs 2 devices"), "{}", reason(&packing, &guided));
 }
 
 #[test]

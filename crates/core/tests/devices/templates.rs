@@ -6,7 +6,10 @@ use std::sync::Arc;
 use dovetail_api::names::labels::{
     INSTANCE_GPU_COUNT, INSTANCE_GPU_MANUFACTURER, INSTANCE_GPU_MEMORY, INSTANCE_GPU_NAME,
 };
-use dovetail_core::dra::{AttributeValue, Device, DeviceTraits, NVIDIA, Pool, full_name, learned_pools, nvidia_pools};
+use dovetail_api::resource::DRANET;
+use dovetail_core::dra::{
+    AttributeValue, Device, DeviceTraits, NVIDIA, Pool, efa_pools, full_name, learned_pools, nvidia_pools,
+};
 use dovetail_core::{InstanceType, NodeSelectorRequirement, Resources};
 
 fn kind(name: &str, gpu: &str, count: &str, memory: &str) -> InstanceType {
@@ -54,6 +57,33 @@ fn gpus_that_are_not_known_for_sure_have_no_template() {
     let mut plain = kind("m5.large", "h100", "8", "81920");
     plain.requirements.clear();
     assert!(nvidia_pools(&plain).is_empty());
+}
+
+#[test]
+fn types_have_as_many_efa_interfaces_as_the_catalogue_says() {
+    let with = |count: &str| InstanceType {
+        capacity: Resources::parse([("vpc.amazonaws.com/efa", count)]).unwrap(),
+        ..kind("p5.48xlarge", "h100", "8", "81920")
+    };
+    let pools = efa_pools(&with("32"));
+    assert_eq!((pools.len(), pools[0].driver.as_str(), pools[0].devices.len()), (1, DRANET, 32));
+    let traits = &pools[0].devices[31].traits;
+    let text = |text: &str| AttributeValue::Text(text.into());
+    for (name, value) in [
+        ("pciDevice", text("Elastic Fabric Adapter (EFA)")),
+        ("pciVendor", text("Amazon.com, Inc.")),
+        ("rdma", AttributeValue::Bool(true)),
+    ] {
+        assert_eq!(traits.attributes[&full_name(DRANET, name)], value, "{name}");
+    }
+    assert_eq!(traits.attributes.len(), 3, "neither addresses nor the layout are known");
+    for none in [
+        with("0"),
+        with("100000"),
+        InstanceType { overlaid_resources: ["vpc.amazonaws.com/efa".into()].into(), ..with("4") },
+    ] {
+        assert!(efa_pools(&none).is_empty());
+    }
 }
 
 #[test]

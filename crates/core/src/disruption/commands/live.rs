@@ -69,7 +69,7 @@ pub(super) fn live(question: &Question) -> Live {
         .collect();
     let mut planning = snapshot.planning_for(&question.input, &may_move);
     let devices = question.input.devices;
-    let devices = devices.and_then(|gates| snapshot.device_moves(&planning, gates, question.now.wall));
+    let devices = devices.and_then(|gates| snapshot.device_moves(&planning.problem, gates, question.now.wall));
     let mut problem = Arc::unwrap_or_clone(std::mem::take(&mut planning.problem));
     let mut reserved: BTreeMap<String, u32> = BTreeMap::new();
     let found = question.waiting.iter().flat_map(|command| &command.reserved).chain(&question.kept_slots);

@@ -40,7 +40,7 @@ pub(super) fn own_slot(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, input: &
         return None;
     }
     let usable = of_own.into_iter().any(is_usable);
-    let stranded = unplaced(&with_offerings(elsewhere, |one| one.available |= !has_none(one)), &pods);
+    let stranded = unplaced(with_offerings(elsewhere, |one| one.available |= !has_none(one)), (snapshot, input), &pods);
     if stranded.is_empty() {
         return None;
     }
@@ -57,7 +57,7 @@ pub(super) fn own_slot(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, input: &
         let well = with_offerings(without(machine, snapshot, &anywhere, all), |one| {
             one.available &= !sick.contains(&one.zone);
         });
-        unplaced(&with_one_free(well, own), &pods).is_empty()
+        unplaced(with_one_free(well, own), (snapshot, &anywhere), &pods).is_empty()
     };
     if !returns(&pods) {
         return None;
@@ -113,7 +113,8 @@ pub(in crate::disruption) fn stranded<'a>(
     machine: &NodeAndClaim<'a>,
     pods: &[&'a Arc<PodEntry>],
 ) -> Vec<&'a Arc<PodEntry>> {
-    unplaced(&without(machine, look.snapshot, &input_of(look), pods), pods)
+    let input = input_of(look);
+    unplaced(without(machine, look.snapshot, &input, pods), (look.snapshot, &input), pods)
 }
 
 /// The reason that a drain without a bound would never end: a PodDisruptionBudget lets fewer of these pods go than there are, and
@@ -138,11 +139,12 @@ pub(in crate::disruption) fn needs_slot(look: &Look<'_>, machine: &NodeAndClaim<
         return false;
     }
     let pods = pods_of(machine);
-    let problem = without(machine, look.snapshot, &input_of(look), &pods);
+    let input = input_of(look);
+    let problem = without(machine, look.snapshot, &input, &pods);
     let elsewhere = with_offerings(problem, |one| {
         one.available = one.reservation() != Some(reservation) && (one.available || !has_none(one));
     });
-    !unplaced(&elsewhere, &pods).is_empty()
+    !unplaced(elsewhere, (look.snapshot, &input), &pods).is_empty()
 }
 
 /// Reservations, by id, that are used up, where all that a static pool may launch is of reservations that have nothing; `None` where
@@ -207,8 +209,13 @@ fn with_one_free(problem: Problem, reservation: &str) -> Problem {
 }
 
 /// Those of these pods that have no place.
-fn unplaced<'a>(problem: &Problem, pods: &[&'a Arc<PodEntry>]) -> Vec<&'a Arc<PodEntry>> {
-    let plan = solve(problem, &Options::default());
+fn unplaced<'a>(
+    problem: Problem,
+    (snapshot, input): (&Snapshot, &PlanningInput),
+    pods: &[&'a Arc<PodEntry>],
+) -> Vec<&'a Arc<PodEntry>> {
+    let pack = |problem: &Arc<Problem>| solve(problem, &Options::default());
+    let (problem, plan) = snapshot.pack_with_devices(Arc::new(problem), input, pack);
     let left: BTreeSet<&str> = plan.unscheduled.iter().map(|(at, _)| problem.pods[*at].base_uid()).collect();
     pods.iter().copied().filter(|pod| left.contains(pod.pod.uid.as_str())).collect()
 }

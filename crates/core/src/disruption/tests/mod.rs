@@ -4,6 +4,7 @@
 mod adopted;
 mod commands;
 mod demand;
+mod devices;
 mod drift;
 mod emptiness;
 mod expiry;
