@@ -280,15 +280,15 @@ impl Snapshot {
     ) -> ExistingNode {
         let load = node.node_name().and_then(|name| self.loads.get(name));
         let mut used = load.map(|load| load.requests.clone()).unwrap_or_default();
-        let mut pods: Vec<Pod> = load
+        let mut pods: Vec<Arc<Pod>> = load
             .iter()
             .flat_map(|load| load.pods.values())
             .filter(|entry| entry.counts_for_topology())
-            .map(|entry| Pod::clone(&entry.pod))
+            .map(|entry| entry.pod.clone())
             .collect();
         for entry in node.targets().iter().flatten().filter_map(|target| expected.get(target)).flatten() {
             used.add(&with_itself(&entry.pod.requests));
-            pods.push(Pod::clone(&entry.pod));
+            pods.push(entry.pod.clone());
         }
         self.take_booked(node, &mut used, &mut pods);
         let daemon_requests = daemons.requests(node, &used, load.map(AsRef::as_ref));

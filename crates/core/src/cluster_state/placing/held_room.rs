@@ -21,7 +21,7 @@ pub(crate) fn take_in(node: &mut ExistingNode, chunk: &Pod) -> bool {
     let fits = all.fits_in(&node.allocatable);
     if fits {
         node.used = used;
-        node.pods.push(chunk.clone());
+        node.pods.push(Arc::new(chunk.clone()));
     }
     fits
 }

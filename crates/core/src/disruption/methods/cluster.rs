@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use super::bill::ClusterBill;
 use crate::labels;
 use crate::pack::model::ids::{IndexVec, NodeId, PodId};
+use crate::pod::Pod;
 use crate::problem::{Policy, Problem};
 
 /// The cluster at one moment. Its builder has counted pods that wait, and are expected on a node, among what is used there.
@@ -108,7 +109,7 @@ impl ClusterView {
             state.pods.resize(node.pods.len(), PodState::default());
             for (which, pod) in node.pods.iter().enumerate().filter(|(which, _)| state.pods[*which].moves) {
                 home.push((NodeId::from(at), which));
-                problem.pods.push(pod.clone());
+                problem.pods.push(Pod::clone(pod));
             }
         }
         Self { problem, nodes, pools, pdbs, home, bill: None }
