@@ -44,7 +44,7 @@ pub struct PlanningInput {
     /// The setting `COMMITMENTS`. The problem is the same without: packing and consolidation offer what is left.
     pub commitments: Arc<Commitments>,
     /// Pods, by uid, that are to be packed; `None` packs all that wait. Pods that have to leave their node are always packed.
-    pub only: Option<BTreeSet<String>>,
+    pub only: Option<Arc<BTreeSet<String>>>,
     /// True for a plan of static pools, which leaves out all others.
     pub of_static: bool,
     /// True if zones where most nodes are unwell are places for pods of unwell nodes.
@@ -103,12 +103,11 @@ impl Snapshot {
     }
 
     fn without_a_place(&self, now: Moment, waits: impl Fn(&PodEntry) -> bool) -> Vec<&Arc<PodEntry>> {
-        let concerned = |entry: &&Arc<PodEntry>| {
-            let waiting = || waits(entry) && !self.is_made_room_for(entry);
-            let moves = || self.must_move(entry, now.wall) && !self.deleting.held.contains(&entry.node_name);
-            (waiting() || moves()) && self.expected_on(&entry.pod.uid, now).is_none()
-        };
-        let mut all: Vec<_> = self.pods.values().filter(concerned).collect();
+        let waiting = self.unbound().filter(|entry| waits(entry) && !self.is_made_room_for(entry));
+        let leaving = self.deleting.nodes.iter().filter(|node| !self.deleting.held.contains(*node));
+        let moving = leaving.flat_map(|node| self.displaced(node, now.wall));
+        let is_placed = |entry: &PodEntry| self.expected_on(&entry.pod.uid, now).is_some();
+        let mut all: Vec<_> = waiting.chain(moving).filter(|entry| !is_placed(entry)).collect();
         all.sort_by(|a, b| {
             (&a.pod.namespace, &a.pod.name, &a.pod.uid).cmp(&(&b.pod.namespace, &b.pod.name, &b.pod.uid))
         });
@@ -251,9 +250,11 @@ impl Snapshot {
     /// Pods expected on a node or claim though not bound there, by its name.
     fn expected(&self, now: Moment) -> BTreeMap<&super::NominationTarget, Vec<&Arc<PodEntry>>> {
         let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for uid in self.nominations.keys() {
-            if let (Some(target), Some(entry)) = (self.expected_on(uid, now), self.pods.get(uid)) {
-                all.entry(target).or_default().push(entry);
+        for target in self.nominations.targets() {
+            let uids = self.nominations.pods_at(target).filter(|uid| self.expected_on(uid, now).is_some());
+            let pods: Vec<_> = uids.filter_map(|uid| self.pods.get(uid)).collect();
+            if !pods.is_empty() {
+                all.insert(target, pods);
             }
         }
         all

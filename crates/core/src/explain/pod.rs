@@ -210,10 +210,10 @@ fn packed(input: &ExplainInput<'_>, entry: &PodEntry, nominated: Option<&Nominat
 
 /// The planning of all pods that wait, and of this one, which kube-scheduler may not have marked yet.
 fn plan_with(input: &ExplainInput<'_>, uid: &str) -> Planning {
-    let waiting = input.snapshot.pods.values().filter(|entry| entry.provisionable);
+    let waiting = input.snapshot.unbound().filter(|entry| entry.provisionable);
     let mut only: BTreeSet<String> = waiting.map(|entry| entry.pod.uid.clone()).collect();
     only.insert(uid.to_owned());
-    input.snapshot.planning(&PlanningInput { only: Some(only), ..input.planning.clone() })
+    input.snapshot.planning(&PlanningInput { only: Some(only.into()), ..input.planning.clone() })
 }
 
 /// The claim that a pod waits for: the one that its event names, else the one that packing puts it on.

@@ -62,7 +62,7 @@ impl Snapshot {
 
     /// Places room as pods. Returns the part whose claims have no Node yet.
     fn place_room(&mut self, room: &HeldRoom) -> HeldRoom {
-        let (pods, loads) = (Arc::make_mut(&mut self.pods), Arc::make_mut(&mut self.loads));
+        let (pods, loads) = (&mut self.pods, Arc::make_mut(&mut self.loads));
         let mut coming = HeldRoom::new();
         for (target, chunks) in room {
             let name = match target {
