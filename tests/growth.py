@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What a thousand nodes take, and what grows faster than the cluster: `cargo xtask proof scale`.
 
-    python3 tests/growth.py [PART…] [--minutes 20]
+    python3 tests/growth.py [PART…] [--minutes 20] [--pods 2000 20000] [--rest 60]
 
 Parts: burst (pods of a node each, by EC2's published buckets), killed (the leader is killed at ten moments of a burst, over as many
 seeds as fit into a fifth of the time), simulate (what `simulate` itself takes, by size), sizes (CPU of the control plane by size and by
 what happens, in `simulate`), processes (two `dovetail run` beside a `dovetail sandbox`: CPU and memory of each process), day (hours of
-churn, and memory). All of them unless named. Prints the tables of docs/performance.md, and ends with 1 if something is missed. The
+churn, and memory). All of them unless named; of sizes those of `--pods`, with `--rest`
+minutes at rest. Prints the tables of docs/performance.md, and ends with 1 if something is missed. The
 binary is `DOVETAIL`, target/release/dovetail unless given.
 
 How the control plane's CPU is told from the sandbox's: in `simulate` both are one thread, so its clock is read around each poll of a
@@ -273,14 +274,14 @@ def simulated(_):
 SIZES = ((100, 1000), (100, 2000), (1000, 20000))
 
 
-def sizes(_):
+def sizes(pods_played, rest):
     print("\n| nodes | pods | phase | CPU s of the control plane | to a tenth | of all | MiB of all, at most |")
     print("|---|---|---|---|---|---|---|")
     taken = {}
-    for nodes, pods in SIZES:
-        for phase, own, everything, peak in by_phase(nodes, pods):
+    for nodes, pods in (one for one in SIZES if not pods_played or one[1] in pods_played):
+        for phase, own, everything, peak in by_phase(nodes, pods, rest):
             taken[pods, phase] = own
-            times = own / max(taken[2000, phase], 0.01) if pods == 20000 else 0
+            times = own / max(taken[2000, phase], 0.01) if pods == 20000 and (2000, phase) in taken else 0
             told = asked(f"control plane: {phase}, CPU of 20,000 pods to that of 2,000", times, 13) if times else ""
             print(f"| {nodes:,} | {pods:,} | {phase} | {own:.2f} | {told} | {everything:.2f} | {peak:.0f} |", flush=True)
 
@@ -294,7 +295,7 @@ def shape_of(nodes, pods):
 PHASES = ("launch", "an hour at rest", "rolling restart", "a tenth interrupted", "hand-over")
 
 
-def by_phase(nodes, pods):
+def by_phase(nodes, pods, rest):
     """CPU seconds of the replicas and of all, by phase, and memory."""
     kind, each, groups = shape_of(nodes, pods)
 
@@ -304,7 +305,7 @@ def by_phase(nodes, pods):
 
     # Beyond EC2's thousand instances a launch lasts.
     begin = 10 + max(0, nodes - 1000) // 100
-    at = [begin, begin + 60, begin + 75, begin + 90]
+    at = [begin, begin + rest, begin + rest + 15, begin + rest + 30]
     steps = [
         f"  - {{at: {at[0]}m, scale: {{kind: Deployment, name: web-0, replicas: {pods // groups}}}}}",
         f"  - {{at: {at[1]}m, apply: [second.yaml]}}",
@@ -476,12 +477,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART")
     parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--pods", type=int, nargs="+", help="sizes to play, by their pods; all unless given")
+    parser.add_argument("--rest", type=int, default=60, help="minutes at rest after the launch, in sizes")
     args = parser.parse_args()
     wrong = [part for part in args.parts if part not in PARTS]
     if wrong:
         sys.exit(f"no such part: {', '.join(wrong)} (there are: {', '.join(PARTS)})")
     FOLDER.mkdir(parents=True, exist_ok=True)
-    steps = dict(zip(PARTS, (bursts, killed, simulated, sizes, processes, day)))
+    steps = dict(zip(PARTS, (bursts, killed, simulated, lambda _: sizes(args.pods, args.rest), processes, day)))
     for part in args.parts or PARTS:
         steps[part](args.minutes)
     if MISSED:

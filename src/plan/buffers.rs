@@ -178,13 +178,13 @@ fn filled(problem: &Problem, packing: &Packing) -> Problem {
             let mut requests = pod.requests.clone();
             requests.set(PODS, requests.get(PODS).max(1));
             then.existing_nodes[*node].used.add(&requests);
-            then.existing_nodes[*node].pods.push(pod.clone());
+            then.existing_nodes[*node].pods.push(Arc::new(pod.clone()));
         }
     }
     for (nth, claim) in packing.claims.iter().enumerate() {
         let Some(mut node) = node_of_claim(problem, claim, format!("planned-{}", nth + 1)) else { continue };
         node.used = claim.requests.clone();
-        node.pods = claim.pods.iter().map(|pod| problem.pods[*pod].clone()).collect();
+        node.pods = claim.pods.iter().map(|pod| Arc::new(problem.pods[*pod].clone())).collect();
         then.existing_nodes.push(node);
     }
     then

@@ -243,7 +243,7 @@ impl ClusterWatcher {
     fn tell_pods(&mut self, watch: &str) {
         let Some(recorder) = &self.recorder else { return };
         let snapshot = self.state.snapshot();
-        let waiting = snapshot.pods.values().filter(|pod| pod.provisionable);
+        let waiting = snapshot.unbound().filter(|pod| pod.provisionable);
         let untold: Vec<_> = waiting.filter(|pod| !self.failures.pods.contains(&pod.pod.uid)).collect();
         let room = MOST_PODS.saturating_sub(self.failures.pods.len());
         for pod in untold.into_iter().take(room) {

@@ -38,6 +38,7 @@ use crate::context::looks::{Looking, Looks};
 use crate::context::refusals::Refusals;
 use crate::context::solver::Solver;
 use crate::kube::calls::Calls;
+use crate::kube::woken::when_woken;
 use crate::links::ToLauncher;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToRecorder, ToTerminator};
 use crate::messages::{
@@ -329,7 +330,7 @@ impl Disruptor {
                 later.extend(drift::is_decided_once(&write).then_some(write));
                 continue;
             }
-            let writing = writes::write(self.links.clone(), write, self.env.wall()).into_actor(self);
+            let writing = when_woken(writes::write(self.links.clone(), write, self.env.wall())).into_actor(self);
             ctx.spawn(writing.map(move |written, disruptor, ctx| {
                 disruptor.busy.remove(&object);
                 match written {

@@ -1,4 +1,5 @@
-//! The API server: calls, what is written to NodeClaims, Nodes and node classes, evictions, and watches.
+//! The API server: calls, what is written to NodeClaims, Nodes and node classes, evictions, and watches; and what is polled only
+//! when it was woken, as calls are that an actor has many of.
 
 pub mod calls;
 pub mod claims;
@@ -11,4 +12,4 @@ pub mod nodes;
 mod refusal;
 pub mod served;
 pub mod watch;
-mod woken;
+pub mod woken;

@@ -37,6 +37,7 @@ use super::{Common, HOLD, Launcher, NEEDED_FOR, REPEAT_INTERVAL, launch};
 use crate::context::alarms::Alarmed as _;
 use crate::context::book::Key;
 use crate::context::traces;
+use crate::kube::woken::when_woken;
 use crate::launcher::cost::cost_with;
 use crate::launcher::facts::{origin, pool_of};
 use crate::launcher::launch::Launching;
@@ -233,7 +234,7 @@ impl Launcher {
         let pricing = async move {
             tokio::select! { biased; () = gone.notified() => None, cost = cost => Some(cost) }
         };
-        ctx.spawn(pricing.into_actor(self).map(move |cost, launcher, ctx| {
+        ctx.spawn(when_woken(pricing).into_actor(self).map(move |cost, launcher, ctx| {
             let Some(cost) = cost else {
                 // The claim is gone: nothing is launched for it, and nothing waits.
                 launcher.running -= 1;
@@ -287,7 +288,7 @@ impl Launcher {
         let launching = self.launching(own, inside, since, gone);
         // One that is to be looked for first comes to a call in a minute, if at all.
         let way = token_on(&order.claim).is_none().then(|| self.common.merging.begin(origin(&order.claim)));
-        let run = launch::run(launching, order, way).into_actor(self);
+        let run = when_woken(launch::run(launching, order, way)).into_actor(self);
         ctx.spawn(run.map(move |(end, outcome, price), launcher, ctx| {
             launcher.come_to(&name, &end, &outcome, price);
             launcher.ended(&name, end, &outcome, trace, ctx);

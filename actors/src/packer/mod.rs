@@ -81,7 +81,7 @@ pub struct Packer {
     /// Time of the next reaction to changes, and its timer.
     settling: Option<(Duration, SpawnHandle)>,
     /// Pods whose window has closed and that are not bound yet.
-    handled: BTreeSet<String>,
+    handled: Arc<BTreeSet<String>>,
     /// Handled pods whose window closed after the latest computation began: it does not include them.
     since: BTreeSet<String>,
     /// Pods left over by the last packing, and what was said of each.
@@ -118,7 +118,7 @@ impl Packer {
             solving: false,
             queued: None,
             settling: None,
-            handled: BTreeSet::new(),
+            handled: Arc::default(),
             since: BTreeSet::new(),
             left_over: BTreeMap::new(),
             skipped: BTreeMap::new(),
@@ -154,7 +154,7 @@ impl Handler<Batch> for Packer {
         if batch.term < self.env.term {
             return;
         }
-        self.handled.extend(batch.pods.iter().cloned());
+        Arc::make_mut(&mut self.handled).extend(batch.pods.iter().cloned());
         self.since.extend(batch.pods.iter().cloned());
         let pods = batch.pods.into_iter().collect();
         self.ask(Request::new(batch.trace, Some((pods, batch.waited))), ctx);
@@ -256,7 +256,7 @@ impl Packer {
             devices.restore(Arc::make_mut(&mut planning.problem));
         }
         let waiting = |uid: &String| snapshot.pods.get(uid).is_some_and(|entry| entry.provisionable || entry.unmarked);
-        self.handled.retain(|uid| self.since.contains(uid) || waiting(uid));
+        Arc::make_mut(&mut self.handled).retain(|uid| self.since.contains(uid) || waiting(uid));
         self.deleting = !snapshot.deleting.is_empty();
         if planning.problem.pods.is_empty() {
             return self.left_over.clear();

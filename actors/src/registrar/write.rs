@@ -20,6 +20,7 @@ use crate::context::brakes::{Brake, PAUSES};
 use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::kube::claims::NodeClaimApi;
+use crate::kube::woken::when_woken;
 use crate::launcher::facts::pool_of;
 use crate::messages::{NotRegistered, PackNow, Record, TraceContext, Wrote};
 use crate::recorder::object;
@@ -54,7 +55,7 @@ impl Registrar {
             let written = if kept.waits { None } else { Some(register::write(links, wanted).await) };
             (kept, written)
         };
-        ctx.spawn(writing.into_actor(self).map(move |(kept, written), registrar, ctx| {
+        ctx.spawn(when_woken(writing).into_actor(self).map(move |(kept, written), registrar, ctx| {
             registrar.note_kept(kept);
             registrar.known.busy.remove(&key);
             let Some(written) = written else {
@@ -191,7 +192,7 @@ impl Registrar {
         let packing = traces::of_packing(claim);
         let (claims, claim) = (NodeClaimApi::new(self.links.calls.clone()), claim.clone());
         let there = NodeClaim::clone(&claim);
-        let ending = async move { claims.remove(there).await }.into_actor(self);
+        let ending = when_woken(async move { claims.remove(there).await }).into_actor(self);
         ctx.spawn(ending.map(move |ended, registrar, ctx| {
             registrar.known.busy.remove(&key);
             match ended {

@@ -15,6 +15,7 @@ use super::{Key, SETTLING_TIME, Terminator};
 use crate::context::refusals::is_said;
 use crate::context::traces;
 use crate::kube::evict::{self, EvictionOutcome};
+use crate::kube::woken::when_woken;
 use crate::messages::Record;
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
@@ -79,7 +80,7 @@ impl Terminator {
             }
         };
         let (step_env, node) = (step_env.clone(), node.clone());
-        ctx.spawn(attempt.into_actor(self).map(move |outcome, terminator, ctx| {
+        ctx.spawn(when_woken(attempt).into_actor(self).map(move |outcome, terminator, ctx| {
             let attempt = EvictionAttempt { pod: &pod, begun, forced: grace.is_some() };
             terminator.end_sending(&step_env, &node, &attempt, &outcome, ctx);
         }));

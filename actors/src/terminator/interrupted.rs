@@ -24,6 +24,7 @@ use crate::context::traces;
 use crate::kube::calls::{CallError, Conflicts};
 use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
+use crate::kube::woken::when_woken;
 use crate::messages::{ClaimRef, Interrupted, Record, Remove, TakeSnapshot, TraceContext, Wrote};
 use crate::recorder::object;
 use crate::settings::Interruptions;
@@ -92,7 +93,7 @@ impl Terminator {
             removal.announced = Some(announced);
         }
         self.enter_phase(&Key::Claim(name), Some(RemovalPhase::Announced));
-        ctx.spawn(taint_node(self.links.clone(), claim.clone()).into_actor(self));
+        ctx.spawn(when_woken(taint_node(self.links.clone(), claim.clone())).into_actor(self));
         if !std::mem::replace(&mut self.timers.watching_places, true) {
             self.watch_places(ctx);
         }
@@ -114,7 +115,7 @@ impl Terminator {
             taint_node(links, claim).await;
             written
         };
-        ctx.spawn(writing.into_actor(self).map(move |written, terminator, _| {
+        ctx.spawn(when_woken(writing).into_actor(self).map(move |written, terminator, _| {
             let Some(removal) = terminator.known.get_mut(&Key::claim(&name)) else { return };
             let Some(known) = &mut removal.announced else { return };
             known.writing = false;

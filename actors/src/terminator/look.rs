@@ -27,6 +27,7 @@ use super::steps::{Done, EndReason, For, StepEnv, going_since};
 use super::{AT_ONCE, Key, SETTLING_TIME, Terminator};
 use crate::context::{measures, traces};
 use crate::kube::calls::CallError;
+use crate::kube::woken::when_woken;
 use crate::messages::{DisruptionFacts, Record, TakeSnapshot, TraceContext};
 use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
@@ -134,7 +135,7 @@ impl Terminator {
             return;
         }
         self.known.busy.insert(key.clone());
-        ctx.spawn(doing.into_actor(self).map(move |done, terminator, ctx| {
+        ctx.spawn(when_woken(doing).into_actor(self).map(move |done, terminator, ctx| {
             terminator.known.busy.remove(&key);
             let going = terminator.is_going(&key);
             let removal = terminator.known.get_mut(&key);

@@ -97,7 +97,7 @@ impl Finder {
         let waiting = problem.pods.iter().enumerate().map(|(index, pod)| (format!("pods[{index}]"), pod));
         let running = problem.existing_nodes.iter().enumerate().flat_map(|(at, node)| {
             let pods = node.pods.iter().enumerate();
-            pods.map(move |(index, pod)| (format!("existingNodes[{at}].pods[{index}]"), pod))
+            pods.map(move |(index, pod)| (format!("existingNodes[{at}].pods[{index}]"), &**pod))
         });
         let mut counted: BTreeMap<&str, &str> = BTreeMap::new();
         for (field, pod) in waiting.chain(running) {

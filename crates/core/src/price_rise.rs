@@ -1,7 +1,7 @@
 //! A launch that costs much more than the first plan for the same pods: under scarcity packing would take the last machine that
 //! is left, whatever it costs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cluster_state::{Planning, Snapshot};
@@ -98,8 +98,7 @@ impl FirstPrices {
         packing: &mut Packing,
         most_times: f64,
     ) -> Vec<DearNode> {
-        let waiting = |uid: &&str| snapshot.pods.get(*uid).is_some_and(|entry| entry.node_name.is_empty());
-        self.retain_waiting(&snapshot.pods.keys().map(String::as_str).filter(waiting).collect());
+        self.retain_waiting(|uid| snapshot.pods.get(uid).is_some_and(|entry| entry.node_name.is_empty()));
         let problem = planning.problem.clone();
         let mut dear = Vec::new();
         packing.claims.retain(|claim| {
@@ -132,8 +131,8 @@ impl FirstPrices {
     }
 
     /// Forgets pods that do not wait any more.
-    pub fn retain_waiting(&mut self, waiting: &BTreeSet<&str>) {
-        self.known.retain(|uid, _| waiting.contains(uid.as_str()));
+    pub fn retain_waiting(&mut self, waits: impl Fn(&str) -> bool) {
+        self.known.retain(|uid, _| waits(uid));
     }
 }
 
@@ -204,7 +203,7 @@ mod tests {
         assert_eq!(prices.planned(&pods(&["a", "b", "c"]), 9.0), None);
         assert_eq!(prices.planned(&pods(&["a", "b", "c"]), 9.5).unwrap().first, 3.0);
         assert_eq!(prices.planned(&pods(&["a", "new"]), 99.0), None, "of one of them nothing is known");
-        prices.retain_waiting(&["b"].into());
+        prices.retain_waiting(|uid| uid == "b");
         assert_eq!(prices.planned(&pods(&["a"]), 99.0), None, "forgotten");
     }
 }

@@ -222,7 +222,7 @@ pub struct ExistingNode {
     pub initialized: bool,
     /// Its pods, as far as topology rules may count them.
     #[serde(default)]
-    pub pods: Vec<Pod>,
+    pub pods: Vec<Arc<Pod>>,
     /// Requests of DaemonSets' pods that are still to land on it.
     #[serde(default)]
     pub daemon_requests: Resources,

@@ -14,7 +14,11 @@ const MOST: usize = 20_000;
 
 /// Reported lines, each with the time from which it may be reported again.
 #[derive(Debug, Default)]
-pub struct Repeats(BTreeMap<String, Reported>);
+pub struct Repeats {
+    lines: BTreeMap<String, Reported>,
+    /// Number of lines above which those that are forgotten are looked for, if it is more than half of [`MOST`].
+    crowded: usize,
+}
 
 #[derive(Debug)]
 struct Reported {
@@ -27,16 +31,18 @@ struct Reported {
 impl Repeats {
     /// True if any of these is to be reported now; then all of them are.
     pub fn are_reported(&mut self, what: impl IntoIterator<Item = String>, now: Duration) -> bool {
-        if self.0.len() > MOST / 2 {
-            self.0.retain(|_, one| now < one.until.max(one.seen + FORGOTTEN));
+        if self.lines.len() > self.crowded.max(MOST / 2) {
+            self.lines.retain(|_, one| now < one.until.max(one.seen + FORGOTTEN));
+            // While most of them stay, it is not looked again for each line of a large cluster.
+            self.crowded = (2 * self.lines.len()).min(MOST);
         }
-        if self.0.len() > MOST {
-            self.0.clear();
+        if self.lines.len() > MOST {
+            self.lines.clear();
         }
         let all: Vec<String> = what.into_iter().collect();
-        let due = all.iter().any(|one| self.0.get(one).is_none_or(|one| one.is_due(now)));
+        let due = all.iter().any(|one| self.lines.get(one).is_none_or(|one| one.is_due(now)));
         for one in all {
-            let known = self.0.entry(one).or_insert(Reported { times: 0, until: now, seen: now });
+            let known = self.lines.entry(one).or_insert(Reported { times: 0, until: now, seen: now });
             if now >= known.until.max(known.seen + FORGOTTEN) {
                 known.times = 0;
             }
@@ -88,6 +94,6 @@ mod tests {
         for nth in 0..50_000_u64 {
             repeats.are_reported([nth.to_string()], Duration::from_secs(nth / 1000));
         }
-        assert!(repeats.0.len() <= MOST + 1);
+        assert!(repeats.lines.len() <= MOST + 1);
     }
 }

@@ -4,13 +4,14 @@
 //! Nothing waits long for that: a nomination that is not written in time, or refused, is left as it is, and kube-scheduler puts
 //! the pods where it likes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::names::conditions;
 use dovetail_api::v1::{NodeClaim, condition};
-use dovetail_core::cluster_state::KeptPlace;
+use dovetail_core::cluster_state::{KeptPlace, WrittenPlaces};
 use dovetail_core::lifecycle::{self, ClaimStage};
 use futures::{StreamExt, stream};
 use jiff::SignedDuration;
@@ -44,8 +45,8 @@ const FORBIDDEN_FOR: Duration = Duration::from_secs(600);
 /// Nominations that have been written.
 #[derive(Debug, Default)]
 pub(super) struct KeptPlaces {
-    /// Nodes, by the uids of the pods nominated to them.
-    written: BTreeMap<String, String>,
+    /// Pods that are nominated, and their nodes.
+    written: Arc<WrittenPlaces>,
     /// Number of refusals in a row: an API server that has just started may not know all roles yet.
     forbidden: u32,
     /// Time until which nothing is written, as it is forbidden. Monotonic.
@@ -81,6 +82,8 @@ pub(in crate::registrar) async fn nominate_pods(
     }
     let env = &links.calls.env;
     let places = known.places_to_keep(&[claim].into(), env.settings.daemon_share, env.moment());
+    // Every table of a snapshot that is still held is copied by the next change.
+    drop(known);
     write(&links.calls, places).await
 }
 
@@ -115,21 +118,13 @@ async fn write_one(calls: &Calls, place: KeptPlace) -> (KeptPlace, Result<(), Ca
 impl KeptPlaces {
     /// Takes note of what was written. Returns the API server's words if it forbids that, and has done so more than once.
     fn note(&mut self, outcome: NominationWrite, now: Duration) -> Option<String> {
+        let written = Arc::make_mut(&mut self.written);
         // Another place may have been kept for the pod since it was looked.
-        for (uid, node) in outcome.over {
-            if self.written.get(&uid) == Some(&node) {
-                self.written.remove(&uid);
-            }
-        }
+        outcome.over.iter().for_each(|(uid, node)| written.forget_place(uid, node));
         if !outcome.done.is_empty() {
             self.forbidden = 0;
         }
-        for (uid, node) in outcome.done {
-            match node {
-                Some(node) => drop(self.written.insert(uid, node)),
-                None => drop(self.written.remove(&uid)),
-            }
-        }
+        outcome.done.into_iter().for_each(|(uid, node)| written.note(uid, node));
         let why = outcome.forbidden.filter(|_| self.forbidden_until <= now)?;
         self.forbidden += 1;
         if self.forbidden < BELIEVED {
@@ -182,15 +177,11 @@ impl Registrar {
             let (mut places, over) = known.places_over(&written, env.moment());
             let keep = known.places_to_keep(&coming, env.settings.daemon_share, env.moment());
             // Two writes of one pod would race: its new node is all that is left to be said.
-            places.retain(|place| keep.iter().all(|one| one.uid != place.uid));
+            let kept: BTreeSet<&String> = keep.iter().map(|one| &one.uid).collect();
+            places.retain(|place| !kept.contains(&place.uid));
             places.extend(keep);
-            let mut outcome = write(&links.calls, places).await;
-            outcome.over = over
-                .into_iter()
-                .filter_map(|uid| written.get_key_value(&uid))
-                .map(|(uid, node)| (uid.clone(), node.clone()))
-                .collect();
-            outcome
+            drop((known, written));
+            NominationWrite { over, ..write(&links.calls, places).await }
         };
         ctx.spawn(looking.into_actor(self).map(|outcome, registrar, ctx| {
             let pause = if outcome.failed { LONGEST } else { CHECK_INTERVAL };

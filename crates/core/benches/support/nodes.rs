@@ -33,7 +33,8 @@ pub fn occupied(nodes: usize, milli: i64) -> Problem {
             let requests: Resources = [("cpu".to_owned(), asked), ("memory".to_owned(), memory)].into_iter().collect();
             node.used.add(&requests);
             let name = format!("p-{at}-{which}");
-            node.pods.push(Pod { uid: name.clone(), name, namespace: "default".into(), requests, ..Pod::default() });
+            let pod = Pod { uid: name.clone(), name, namespace: "default".into(), requests, ..Pod::default() };
+            node.pods.push(pod.into());
         }
         node.used.set("pods", 15);
         problem.existing_nodes.push(node);

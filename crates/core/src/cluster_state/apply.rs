@@ -60,7 +60,8 @@ impl ClusterState {
         }
         self.uses.note_pod(&entry);
         self.count_active(known.as_deref(), Some(&entry));
-        Arc::make_mut(&mut self.now.pods).insert(uid.clone(), entry.clone());
+        self.keep_pod(&entry);
+        self.note_nominated(&uid);
         if entry.deleting && !entry.node_name.is_empty() && self.now.nominations.contains_key(&uid) {
             self.make_way(&uid);
         } else if known.is_none() && entry.node_name.is_empty() {
@@ -74,7 +75,7 @@ impl ClusterState {
         self.expect_no_more(uid);
         self.forget_sold_out(uid);
         self.forget_refused_pod(uid);
-        if let Some(entry) = Arc::make_mut(&mut self.now.pods).remove(uid) {
+        if let Some(entry) = self.drop_pod(uid) {
             self.count_active(Some(&entry), None);
             self.unload(&entry);
             self.note_end(&entry);

@@ -49,6 +49,31 @@ impl DeletingObjects {
     }
 }
 
+/// Objects of which the API server, or what is written on them, says that they are going, by name.
+#[derive(Debug, Default)]
+pub(super) struct SaidToLeave {
+    claims: BTreeSet<String>,
+    nodes: BTreeSet<String>,
+}
+
+impl SaidToLeave {
+    pub(super) fn note_claim(&mut self, name: &str, leaves: bool) {
+        note(&mut self.claims, name, leaves);
+    }
+
+    pub(super) fn note_node(&mut self, name: &str, leaves: bool) {
+        note(&mut self.nodes, name, leaves);
+    }
+}
+
+fn note(names: &mut BTreeSet<String>, name: &str, is_in: bool) {
+    if !is_in {
+        names.remove(name);
+    } else if !names.contains(name) {
+        names.insert(name.to_owned());
+    }
+}
+
 impl ClusterState {
     /// Claims are about to be deleted, or no longer are; known before the API server is.
     pub fn mark_deleting<'a>(&mut self, claims: impl IntoIterator<Item = &'a str>, deleting: bool) {
@@ -93,7 +118,7 @@ impl ClusterState {
 
     /// Computes anew the objects that are going.
     pub(super) fn look_who_leaves(&mut self) {
-        let deleting = self.now.who_leaves(&self.marked, &self.held);
+        let deleting = self.now.who_leaves(&self.said_to_leave, &self.marked, &self.held);
         if deleting == *self.now.deleting {
             return;
         }
@@ -106,12 +131,11 @@ impl ClusterState {
 }
 
 impl Snapshot {
-    fn who_leaves(&self, marked: &BTreeSet<String>, held: &BTreeSet<String>) -> DeletingObjects {
-        let of_ours = |name: &str| marked.contains(name) || held.contains(name);
-        let goes = |name: &str, entry: &ClaimEntry| entry.says_it_leaves() || of_ours(name);
+    fn who_leaves(&self, said: &SaidToLeave, marked: &BTreeSet<String>, held: &BTreeSet<String>) -> DeletingObjects {
+        let of_ours = marked.iter().chain(held).filter(|name| self.claims.contains_key(*name));
         let mut deleting = DeletingObjects {
-            claims: self.claims.iter().filter(|(name, one)| goes(name, one)).map(|(name, _)| name.clone()).collect(),
-            nodes: self.nodes.values().filter(|node| node.deleting).map(|node| node.name.clone()).collect(),
+            claims: said.claims.iter().chain(of_ours).cloned().collect(),
+            nodes: said.nodes.clone(),
             held: BTreeSet::new(),
             ends: BTreeMap::new(),
         };
@@ -162,8 +186,10 @@ impl Snapshot {
                 deleting.held.insert(entry.facts.node.clone());
             }
         }
-        let expected = places.into_iter().map(|(uid, target)| (uid.to_owned(), Nomination::for_ever(target.clone())));
-        Arc::make_mut(&mut then.nominations).extend(expected);
+        let nominations = Arc::make_mut(&mut then.nominations);
+        for (uid, target) in places {
+            nominations.insert(uid.to_owned(), Nomination::for_ever(target.clone()));
+        }
         then
     }
 

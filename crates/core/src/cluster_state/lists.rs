@@ -58,25 +58,25 @@ impl ClusterState {
         let Some(seen) = self.listing.remove(&kind) else { return };
         match kind {
             WatchedKind::Pod => {
-                for uid in missing(&self.now.pods, &seen) {
+                for uid in missing(self.now.pods.keys(), &seen) {
                     self.delete_pod(&uid);
                 }
             }
             WatchedKind::Node => {
-                for name in missing(&self.now.nodes, &seen) {
+                for name in missing(self.now.nodes.keys(), &seen) {
                     self.delete_node(&name, None);
                 }
                 self.forget_moves(|node| !seen.contains(node));
             }
             WatchedKind::NodeClaim => {
-                for name in missing(&self.now.claims, &seen) {
+                for name in missing(self.now.claims.keys(), &seen) {
                     if self.now.claims.get(&name).is_some_and(|entry| !entry.is_planned()) {
                         self.delete_claim(&name, None);
                     }
                 }
             }
             WatchedKind::NodePool => {
-                for name in missing(&self.now.pools, &seen) {
+                for name in missing(self.now.pools.keys(), &seen) {
                     self.delete_pool(&name, None);
                 }
             }
@@ -104,8 +104,8 @@ pub(super) fn is_doubted(doubted: &mut BTreeMap<WatchedKind, BTreeSet<String>>, 
 }
 
 /// Keys of a table that a list did not have.
-pub(super) fn missing<V>(table: &Table<V>, seen: &BTreeSet<String>) -> Vec<String> {
-    table.keys().filter(|key| !seen.contains(*key)).cloned().collect()
+pub(super) fn missing<'a>(known: impl Iterator<Item = &'a String>, seen: &BTreeSet<String>) -> Vec<String> {
+    known.filter(|key| !seen.contains(*key)).cloned().collect()
 }
 
 /// Keeps the entries of a table for which `keep` is true; a table that stays as it is is not copied.

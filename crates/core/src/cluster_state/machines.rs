@@ -51,13 +51,18 @@ impl MachineIndex {
 impl ClusterState {
     /// Keeps a claim as it is now.
     pub(super) fn put_claim(&mut self, name: String, entry: ClaimEntry) {
-        let machine = entry.provider_id().to_owned();
+        let (machine, node) = (entry.provider_id().to_owned(), entry.facts.node.clone());
+        self.said_to_leave.note_claim(&name, entry.says_it_leaves());
         let known = Arc::make_mut(&mut self.now.claims).insert(name.clone(), Arc::new(entry));
+        if known.as_ref().is_none_or(|known| known.facts.node != node) {
+            self.note_node_of(&name);
+        }
         self.move_claim(&name, known.as_ref().map_or("", |known| known.provider_id()), &machine);
     }
 
     /// Forgets a claim.
     pub(super) fn take_claim(&mut self, name: &str) {
+        self.said_to_leave.note_claim(name, false);
         if let Some(known) = Arc::make_mut(&mut self.now.claims).remove(name) {
             self.move_claim(name, known.provider_id(), "");
         }
@@ -66,12 +71,14 @@ impl ClusterState {
     /// Keeps a Node as it is now.
     pub(super) fn put_node(&mut self, entry: NodeEntry) {
         let (name, machine) = (entry.name.clone(), entry.provider_id.clone());
+        self.said_to_leave.note_node(&name, entry.deleting);
         let known = Arc::make_mut(&mut self.now.nodes).insert(name.clone(), Arc::new(entry));
         self.move_node(&name, known.as_ref().map_or("", |known| &known.provider_id), &machine);
     }
 
     /// Forgets a Node.
     pub(super) fn take_node(&mut self, name: &str) {
+        self.said_to_leave.note_node(name, false);
         if let Some(known) = Arc::make_mut(&mut self.now.nodes).remove(name) {
             self.move_node(name, &known.provider_id, "");
         }

@@ -4,7 +4,7 @@
 //! `list_ends`, between which everything seen is kept and after which the rest is forgotten. Our own writes are applied
 //! as soon as the API server has answered (read your writes), and a claim is there from the moment it is planned: a
 //! watch that lags can neither hide nor revive one. A snapshot costs a few reference counts; the maps behind it are
-//! copied when the next event changes them.
+//! copied when the next event changes them, of pods and nominations the few entries beside the change (`shared_map`).
 
 mod apply;
 mod default_spread;
@@ -22,6 +22,7 @@ mod placing;
 mod problem;
 mod recommended;
 mod replicas;
+mod shared_map;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,7 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub use deleting::DeletingObjects;
+use deleting::SaidToLeave;
 pub(crate) use deleting::forced_from;
 pub use joined::{JoinedNode, NodeSource};
 use launches::observed::ToLearn;
@@ -54,17 +56,20 @@ pub use objects::claim::{ClaimEntry, ClaimFacts};
 pub use objects::load::Load;
 pub use objects::node::NodeEntry;
 pub use objects::pod::{DoNotDisrupt, GroupMember, PodEntry, is_provisionable, is_unmarked};
+use objects::pod_parts::PodParts;
 pub use objects::reboot::{RebootNote, RebootState};
 pub use placing::closed_pools::ClosedPool;
 pub use placing::held_room::HeldRoom;
 pub(crate) use placing::held_room::take_in;
-pub use placing::kept_places::KeptPlace;
+pub use placing::kept_places::{KeptPlace, WrittenPlaces};
+pub use placing::nomination_index::Nominations;
 pub use placing::nominations::{Nomination, NominationTarget};
 pub use placing::refused_places::{RefusedPlace, RefusedPlaces};
 pub use placing::spot_share::{SpotShareNotes, UnmetShare};
 pub(crate) use problem::is_unsettled;
 pub use problem::{Planning, PlanningInput, SkippedPool};
 pub use replicas::ReplicaCount;
+pub use shared_map::SharedMap;
 pub use storage::{KeptFacts, OrderedSet, Storage};
 use tombstones::Tombstones;
 pub use unreadable::{Facts, Unreadable};
@@ -172,7 +177,9 @@ pub struct Snapshot {
     /// Provider whose classes, claims and nodes are meant; those of another are nobody's here.
     pub provider: Provider,
     /// Pods by uid.
-    pub pods: Table<PodEntry>,
+    pub pods: SharedMap<Arc<PodEntry>>,
+    /// Parts of the pods.
+    pub(crate) parts: PodParts,
     /// Number of active pods of each workload.
     pub active_pods: Arc<BTreeMap<String, usize>>,
     /// Nodes by name.
@@ -196,7 +203,7 @@ pub struct Snapshot {
     /// Times at which pods last came to a node or went from it, by its name.
     pub moves: Arc<BTreeMap<String, PodMoves>>,
     /// Places at which pods are expected, by pod uid: for pods that wait for a node, and for those that have to leave theirs.
-    pub nominations: Arc<BTreeMap<String, Nomination>>,
+    pub nominations: Arc<Nominations>,
     /// Times during which EC2 had nothing for a pod, by the pod's uid.
     pub sold_out: Arc<BTreeMap<String, SoldOutTime>>,
     /// Pools whose launches are refused, by name.
@@ -261,13 +268,12 @@ pub struct ClusterState {
     buried: BTreeMap<WatchedKind, Tombstones>,
     /// Claims by name, and pods by uid, not told again since the current list began.
     doubted: BTreeMap<WatchedKind, BTreeSet<String>>,
+    said_to_leave: SaidToLeave,
     /// Claims that are marked as deleting before the API server knows.
     marked: BTreeSet<String>,
     /// Claims that commands hold: they leave, and the commands have found the places of their pods.
     held: BTreeSet<String>,
     departures: u64,
-    /// Pods by the target at which they are expected.
-    awaited: BTreeMap<NominationTarget, BTreeSet<String>>,
     /// Pods that are expected elsewhere and being deleted: the pods that replace them get their places.
     outgoing: BTreeSet<String>,
     places_lost: u64,

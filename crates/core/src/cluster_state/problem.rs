@@ -46,7 +46,7 @@ pub struct PlanningInput {
     /// The setting `COMMITMENTS`. The problem is the same without: packing and consolidation offer what is left.
     pub commitments: Arc<Commitments>,
     /// Pods, by uid, that are to be packed; `None` packs all that wait. Pods that have to leave their node are always packed.
-    pub only: Option<BTreeSet<String>>,
+    pub only: Option<Arc<BTreeSet<String>>>,
     /// True for a plan of static pools, which leaves out all others.
     pub of_static: bool,
     /// True if gangs are planned, all or none of each; false blocks their pods that have no node.
@@ -102,12 +102,11 @@ impl Snapshot {
     }
 
     pub(super) fn without_a_place(&self, now: Moment, waits: impl Fn(&PodEntry) -> bool) -> Vec<&Arc<PodEntry>> {
-        let concerned = |entry: &&Arc<PodEntry>| {
-            let waiting = || waits(entry) && !self.is_made_room_for(entry);
-            let moves = || self.must_move(entry, now.wall) && !self.deleting.held.contains(&entry.node_name);
-            (waiting() || moves()) && self.expected_on(&entry.pod.uid, now).is_none()
-        };
-        let mut all: Vec<_> = self.pods.values().filter(concerned).collect();
+        let waiting = self.unbound().filter(|entry| waits(entry) && !self.is_made_room_for(entry));
+        let leaving = self.deleting.nodes.iter().filter(|node| !self.deleting.held.contains(*node));
+        let moving = leaving.flat_map(|node| self.displaced(node, now.wall));
+        let is_placed = |entry: &PodEntry| self.expected_on(&entry.pod.uid, now).is_some();
+        let mut all: Vec<_> = waiting.chain(moving).filter(|entry| !is_placed(entry)).collect();
         all.sort_by(by_name);
         all
     }
@@ -249,9 +248,11 @@ impl Snapshot {
     /// Pods expected on a node or claim though not bound there, by its name.
     fn expected(&self, now: Moment) -> BTreeMap<&super::NominationTarget, Vec<&Arc<PodEntry>>> {
         let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for uid in self.nominations.keys() {
-            if let (Some(target), Some(entry)) = (self.expected_on(uid, now), self.pods.get(uid)) {
-                all.entry(target).or_default().push(entry);
+        for target in self.nominations.targets() {
+            let uids = self.nominations.pods_at(target).filter(|uid| self.expected_on(uid, now).is_some());
+            let pods: Vec<_> = uids.filter_map(|uid| self.pods.get(uid)).collect();
+            if !pods.is_empty() {
+                all.insert(target, pods);
             }
         }
         all
@@ -278,16 +279,16 @@ impl Snapshot {
     ) -> ExistingNode {
         let load = node.node_name().and_then(|name| self.loads.get(name));
         let mut used = load.map(|load| load.requests.clone()).unwrap_or_default();
-        let mut pods: Vec<Pod> = load
+        let mut pods: Vec<Arc<Pod>> = load
             .iter()
             .flat_map(|load| load.pods.values())
             .filter(|entry| entry.counts_for_topology())
-            .map(|entry| Pod::clone(&entry.pod))
+            .map(|entry| entry.pod.clone())
             .collect();
         for entry in node.targets().iter().flatten().filter_map(|target| expected.get(target)).flatten() {
             let recreated = self.recreated(entry);
             used.add(&with_itself(&recreated.requests));
-            pods.push(recreated.into_owned());
+            pods.push(recreated);
         }
         self.take_booked(node, &mut used, &mut pods);
         let daemon_requests = daemons.requests(node, &used, load.map(AsRef::as_ref));

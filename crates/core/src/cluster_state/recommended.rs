@@ -1,6 +1,5 @@
 //! Pods as they will be when they have been created anew, by what is recommended for their workloads.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -26,10 +25,10 @@ impl ClusterState {
 impl Snapshot {
     /// The pod as it is, or, if it has a node, as it will be on another one.
     #[must_use]
-    pub fn recreated<'p>(&self, entry: &'p Arc<PodEntry>) -> Cow<'p, Pod> {
+    pub fn recreated(&self, entry: &PodEntry) -> Arc<Pod> {
         match self.recommended(entry) {
-            Some(requests) => Cow::Owned(Pod { requests, ..Pod::clone(&entry.pod) }),
-            None => Cow::Borrowed(&entry.pod),
+            Some(requests) => Arc::new(Pod { requests, ..Pod::clone(&entry.pod) }),
+            None => entry.pod.clone(),
         }
     }
 

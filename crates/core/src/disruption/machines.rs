@@ -97,8 +97,7 @@ pub fn machines(snapshot: &Snapshot, now: Moment) -> Vec<NodeAndClaim<'_>> {
 
 /// Places where pods are expected: nodes (`true`) and claims (`false`) by name.
 fn expected(snapshot: &Snapshot, now: Moment) -> FxHashSet<(bool, &str)> {
-    let targets = snapshot.nominations.keys().filter_map(|uid| snapshot.expected_on(uid, now));
-    let keys = targets.map(|target| match target {
+    let keys = snapshot.expected_places(now).map(|target| match target {
         NominationTarget::Node(name) => (true, name.as_str()),
         NominationTarget::Claim(name) => (false, name.as_str()),
     });
@@ -108,8 +107,8 @@ fn expected(snapshot: &Snapshot, now: Moment) -> FxHashSet<(bool, &str)> {
 /// Nodes at which kube-scheduler makes room for a pod that waits, where pods are expendable: an expendable pod that goes for it
 /// would leave the node empty before it comes.
 fn made_room_at(snapshot: &Snapshot) -> impl Iterator<Item = &str> {
-    let pods = snapshot.pods.values().filter(|_| !snapshot.expendable.is_unset());
-    let waiting = pods.filter(|entry| entry.node_name.is_empty() && entry.is_active() && !entry.expendable);
+    let pods = snapshot.unbound().filter(|_| !snapshot.expendable.is_unset());
+    let waiting = pods.filter(|entry| entry.is_active() && !entry.expendable);
     waiting.filter_map(|entry| entry.nominated.as_deref())
 }
 

@@ -213,7 +213,7 @@ impl Ending {
         // Pods that waited before it went are not its own.
         let is_displaced =
             |pod: &Arc<PodEntry>| pod.waits_for_node() && pod.pod.created.is_none_or(|time| time >= since);
-        let awaited = snapshot.pods.values().any(is_displaced);
+        let awaited = snapshot.unbound().any(is_displaced);
         if successors.any(|entry| serves(entry, snapshot, awaited)) {
             return State::Over;
         }

@@ -226,10 +226,10 @@ fn packed(input: &ExplainInput<'_>, entry: &PodEntry, nominated: Option<&Nominat
 
 /// The planning of all pods that wait, and of this one, which kube-scheduler may not have marked yet.
 fn plan_with(input: &ExplainInput<'_>, uid: &str) -> Planning {
-    let waiting = input.snapshot.pods.values().filter(|entry| entry.provisionable);
+    let waiting = input.snapshot.unbound().filter(|entry| entry.provisionable);
     let mut only: BTreeSet<String> = waiting.map(|entry| entry.pod.uid.clone()).collect();
     only.insert(uid.to_owned());
-    input.snapshot.planning(&PlanningInput { only: Some(only), whole_gangs: true, ..input.planning.clone() })
+    input.snapshot.planning(&PlanningInput { only: Some(only.into()), whole_gangs: true, ..input.planning.clone() })
 }
 
 /// The claim that a pod waits for: the one that its event names, else the one that packing puts it on.

@@ -120,7 +120,7 @@ fn two_that_would_rather_be_apart_share_the_one_new_node() {
     six_nodes(&mut problem, 1100);
     for (node, pod) in problem.existing_nodes.iter_mut().zip(problem.pods.split_off(2)) {
         node.used = pod.requests.clone();
-        node.pods.push(pod);
+        node.pods.push(pod.into());
     }
     let packing = solve(&problem, &Options::default());
     assert!(packing.unscheduled.is_empty() && packing.on_existing.is_empty());

@@ -52,7 +52,7 @@ pub(super) struct WaitGroup {
 pub(super) fn waiting(view: &ReplicaView, actors: &Value) -> (Vec<WaitGroup>, usize) {
     let mut groups: BTreeMap<(Wait, String, String, String), WaitGroup> = BTreeMap::new();
     let mut total = 0;
-    for pod in view.snapshot.pods.values().filter(|pod| pod.provisionable) {
+    for pod in view.snapshot.unbound().filter(|pod| pod.provisionable) {
         total += 1;
         let (state, why, place) = reason(view, actors, pod);
         // A reason that names a pod's own place is the same reason for its siblings.

@@ -24,7 +24,11 @@ pub struct SoldOutTime {
 impl ClusterState {
     /// EC2 has no capacity for a claim: the pods expected on it have waited for it in vain.
     pub fn sold_out(&mut self, claim: &str, now: Duration) {
-        let Some(pods) = self.awaited.get(&NominationTarget::Claim(claim.to_owned())) else { return };
+        let target = NominationTarget::Claim(claim.to_owned());
+        let mut pods = self.now.nominations.pods_at(&target).peekable();
+        if pods.peek().is_none() {
+            return;
+        }
         let remembered = Arc::make_mut(&mut self.now.sold_out);
         for uid in pods {
             let known = remembered.entry(uid.clone()).or_insert(SoldOutTime { since: now, last: now });

@@ -88,7 +88,7 @@ impl ClusterState {
             let Some(taint) = self.now.awaited_taint(&entry, now.wall).cloned() else { continue };
             let workloads: Vec<&String> = entry.facts.launched_for.iter().map(|(workload, _)| workload).collect();
             let waits = |pod: &&Arc<PodEntry>| pod.waits_for_node() && workloads.contains(&&pod.workload);
-            let pods = self.now.pods.values().filter(waits).take(MOST_PODS).map(|pod| pod.pod.clone()).collect();
+            let pods = self.now.unbound().filter(waits).take(MOST_PODS).map(|pod| pod.pod.clone()).collect();
             let since = entry.facts.initialized.unwrap_or(now.wall);
             let until = since.checked_add(FIRST_MINUTES).unwrap_or(Timestamp::MAX);
             self.uses.note_taint_reported(&name);

@@ -371,7 +371,7 @@ impl Snapshot {
     /// Those wanted of the pods that wait for a node, by workload.
     fn waiting(&self, wanted: impl Fn(&PodEntry) -> bool) -> BTreeMap<String, Vec<Arc<PodEntry>>> {
         let mut all: BTreeMap<String, Vec<Arc<PodEntry>>> = BTreeMap::new();
-        for pod in self.pods.values().filter(|pod| pod.waits_for_node() && wanted(pod)) {
+        for pod in self.unbound().filter(|pod| pod.waits_for_node() && wanted(pod)) {
             all.entry(pod.workload.clone()).or_default().push(pod.clone());
         }
         all

@@ -32,7 +32,7 @@ impl Snapshot {
     /// live pod of the same template count over those of the template.
     pub(in crate::cluster_state) fn daemon_pods(&self) -> Vec<Pod> {
         let mut newest: BTreeMap<&str, &PodEntry> = BTreeMap::new();
-        for pod in self.pods.values().filter(|pod| pod.daemon && pod.is_active()) {
+        for pod in self.pods_of_daemons().filter(|pod| pod.is_active()) {
             let known = newest.entry(&pod.workload).or_insert(pod);
             if known.pod.created < pod.pod.created {
                 *known = pod;

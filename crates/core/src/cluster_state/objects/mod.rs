@@ -6,5 +6,6 @@ pub(super) mod daemon;
 pub(super) mod load;
 pub(super) mod node;
 pub(super) mod pod;
+pub(super) mod pod_parts;
 pub(super) mod reboot;
 pub(super) mod workload;

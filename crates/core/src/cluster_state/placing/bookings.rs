@@ -53,7 +53,12 @@ impl Snapshot {
     }
 
     /// Adds the room that is booked on a node to what its pods use, as far as they have left it.
-    pub(in crate::cluster_state) fn take_booked(&self, node: &JoinedNode, used: &mut Resources, pods: &mut Vec<Pod>) {
+    pub(in crate::cluster_state) fn take_booked(
+        &self,
+        node: &JoinedNode,
+        used: &mut Resources,
+        pods: &mut Vec<Arc<Pod>>,
+    ) {
         let Some(booked) = &self.booked else { return };
         let here = node.targets().into_iter().flatten().filter_map(|target| booked.get(&target));
         for chunk in here.flatten() {
@@ -61,7 +66,7 @@ impl Snapshot {
             with_chunk.add(&with_itself(&chunk.requests));
             if with_chunk.fits_in(&node.allocatable) {
                 *used = with_chunk;
-                pods.push(Pod::clone(chunk));
+                pods.push(chunk.clone());
             }
         }
     }

@@ -21,7 +21,7 @@ pub(crate) fn take_in(node: &mut ExistingNode, chunk: &Pod) -> bool {
     let fits = all.fits_in(&node.allocatable);
     if fits {
         node.used = used;
-        node.pods.push(chunk.clone());
+        node.pods.push(Arc::new(chunk.clone()));
     }
     fits
 }
@@ -62,7 +62,7 @@ impl Snapshot {
 
     /// Places room as pods. Returns the part whose claims have no Node yet.
     fn place_room(&mut self, room: &HeldRoom) -> HeldRoom {
-        let (pods, loads) = (Arc::make_mut(&mut self.pods), Arc::make_mut(&mut self.loads));
+        let (pods, loads) = (&mut self.pods, Arc::make_mut(&mut self.loads));
         let mut coming = HeldRoom::new();
         for (target, chunks) in room {
             let name = match target {

@@ -12,6 +12,7 @@ use crate::cluster_state::objects::daemon::ComingDaemons;
 use crate::cluster_state::objects::load::with_itself;
 use crate::cluster_state::{JoinedNode, Moment, NominationTarget, PodEntry, Snapshot};
 use crate::daemons::DaemonShare;
+use crate::lifecycle::ClaimStage;
 use crate::pack::alike;
 use crate::pod::Pod;
 use crate::problem::{Namespace, Problem};
@@ -30,6 +31,46 @@ pub struct KeptPlace {
     pub node: Option<String>,
 }
 
+/// Nominations that have been written: the node of each pod, by uid, and the pods of each node.
+#[derive(Clone, Debug, Default)]
+pub struct WrittenPlaces {
+    by_pod: BTreeMap<String, String>,
+    by_node: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl WrittenPlaces {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_pod.is_empty()
+    }
+
+    /// A pod is nominated to a node now, or to none.
+    pub fn note(&mut self, uid: String, node: Option<String>) {
+        self.forget(&uid);
+        if let Some(node) = node {
+            self.by_node.entry(node.clone()).or_default().insert(uid.clone());
+            self.by_pod.insert(uid, node);
+        }
+    }
+
+    /// Nothing is left to be done about the nomination of a pod to a node.
+    pub fn forget_place(&mut self, uid: &str, node: &str) {
+        if self.by_pod.get(uid).is_some_and(|known| known == node) {
+            self.forget(uid);
+        }
+    }
+
+    fn forget(&mut self, uid: &str) {
+        let Some(node) = self.by_pod.remove(uid) else { return };
+        if let Some(pods) = self.by_node.get_mut(&node) {
+            pods.remove(uid);
+            if pods.is_empty() {
+                self.by_node.remove(&node);
+            }
+        }
+    }
+}
+
 impl Snapshot {
     /// The pods that are to be nominated to the nodes of these claims and are not: of those expected there those that surely fit
     /// together, the largest first. Nominated pods that do not all fit would keep each other waiting. None where no other pod
@@ -39,41 +80,37 @@ impl Snapshot {
     /// It is asked ten times a second while nodes come up, so that nothing dear is looked at where all are nominated already.
     #[must_use]
     pub fn places_to_keep(&self, claims: &BTreeSet<String>, share: DaemonShare, now: Moment) -> Vec<KeptPlace> {
-        let mut expected: BTreeMap<&str, Vec<&Arc<PodEntry>>> = BTreeMap::new();
-        for (uid, one) in self.nominations.iter() {
-            if let NominationTarget::Claim(name) = &one.target
-                && claims.contains(name)
-                && let Some(entry) = self.pods.get(uid).filter(|entry| waits(entry) && entry.provisionable)
-                && self.expected_on(uid, now) == Some(&one.target)
-            {
-                expected.entry(name).or_default().push(entry);
+        let mut nodes: Vec<(NodeSource, Vec<&Arc<PodEntry>>)> = Vec::new();
+        let has_others = |name: &&String| self.nominations.has_others_at(name);
+        for entry in claims.iter().filter(has_others).filter_map(|name| self.claims.get(name)) {
+            let here = self.still_expected_at(&entry.facts.name, now);
+            let node = Some(entry.facts.node.as_str()).filter(|node| !node.is_empty());
+            if here.iter().any(|pod| pod.nominated.as_deref() != node) {
+                let machine = self.machine_of(entry).filter(|source| matches!(source, NodeSource::Both(..)));
+                nodes.extend(machine.map(|source| (source, here)));
             }
         }
-        expected.retain(|claim, here| {
-            let node = self.claims.get(*claim).map(|entry| entry.facts.node.as_str()).filter(|node| !node.is_empty());
-            here.iter().any(|entry| entry.nominated.as_deref() != node)
-        });
-        if expected.is_empty() || !(self.any_differ() || self.any_shares()) {
+        if nodes.is_empty() || !(self.any_differ() || self.any_shares()) {
             return Vec::new();
         }
-        let waiting = self.pods.values().filter(|entry| waits(entry)).count();
+        let mut nodes: Vec<_> = nodes.into_iter().map(|(source, here)| (self.join(&source), here)).collect();
+        nodes.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
+        let waiting = self.unbound().filter(|entry| waits(entry)).count();
         let problem = self.daemons_alone(share);
         let daemons = ComingDaemons::new(&problem);
-        let machines = self.machines();
-        let asked = |source: &&NodeSource| source.claim_name().is_some_and(|claim| expected.contains_key(claim));
-        let nodes: Vec<JoinedNode> = machines.iter().filter(asked).map(|source| self.join(source)).collect();
         let mut places = Vec::new();
-        for node in &nodes {
-            let Some((name, here)) = node.node_name().zip(node.claim_name().and_then(|claim| expected.remove(claim)))
-            else {
-                continue;
-            };
-            if here.len() < waiting {
-                places
-                    .extend(self.fitting(node, name, here, &daemons).into_iter().map(|entry| place(entry, Some(name))));
-            }
+        for (node, here) in nodes.into_iter().filter(|(_, here)| here.len() < waiting) {
+            let fitting = self.fitting(&node, &node.name, here, &daemons);
+            places.extend(fitting.into_iter().map(|entry| place(entry, Some(&node.name))));
         }
         places
+    }
+
+    /// The pods that wait for kube-scheduler and are expected at a claim, by uid.
+    fn still_expected_at(&self, claim: &str, now: Moment) -> Vec<&Arc<PodEntry>> {
+        let target = NominationTarget::Claim(claim.to_owned());
+        let pods = self.expected_at(&target).filter(|entry| waits(entry) && entry.provisionable);
+        pods.filter(|entry| self.expected_on(&entry.pod.uid, now).is_some()).collect()
     }
 
     /// True if a node is let in after others: it has room for pods of a StatefulSet that are still to come, which nobody can
@@ -85,21 +122,22 @@ impl Snapshot {
         if self.storage.ordered_sets.is_empty() {
             return false;
         }
-        let waiting = || self.pods.iter().filter(|(_, entry)| waits(entry));
+        let waiting = || self.unbound().filter(|entry| waits(entry));
         let at = |uid: &str| match self.expected_on(uid, now) {
             Some(NominationTarget::Claim(name)) => Some(name.as_str()),
             _ => None,
         };
         let here: Vec<&Arc<PodEntry>> =
-            waiting().filter(|(uid, entry)| entry.stateful && at(uid) == Some(claim)).map(|(_, entry)| entry).collect();
+            waiting().filter(|entry| entry.stateful && at(&entry.pod.uid) == Some(claim)).collect();
         if here.is_empty() || self.to_come(&here).is_empty() {
             return false;
         }
         let source = self.claims.get(claim).and_then(|entry| self.machine_of(entry));
         let Some(node) = source.map(|source| self.join(&source)) else { return false };
         // StatefulSets do not wait for other StatefulSets, which would wait for them.
-        let others = waiting().filter(|(uid, entry)| !entry.stateful && at(uid).is_some_and(|other| other != claim));
-        let mut fitting = others.filter(|(_, entry)| {
+        let elsewhere = |entry: &PodEntry| at(&entry.pod.uid).is_some_and(|other| other != claim);
+        let others = waiting().filter(|entry| !entry.stateful && elsewhere(entry));
+        let mut fitting = others.filter(|entry| {
             let selected = entry.pod.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value));
             selected && with_itself(&entry.pod.requests).fits_in(&node.allocatable)
         });
@@ -128,20 +166,39 @@ impl Snapshot {
         here
     }
 
-    /// Written nominations, by the pod's uid, that are over while the pod still waits: it is not expected there any more. The
-    /// second list has the pods for which nothing is left to do.
+    /// Written nominations that are over while the pod still waits: it is not expected there any more. The second list has those
+    /// about which nothing is left to do: the pods, by uid, and the nodes. Both are in the order of the uids.
+    ///
+    /// Of a node on its way only the pods are looked at that are expected there no more.
     #[must_use]
-    pub fn places_over(&self, written: &BTreeMap<String, String>, now: Moment) -> (Vec<KeptPlace>, Vec<String>) {
+    pub fn places_over(&self, written: &WrittenPlaces, now: Moment) -> (Vec<KeptPlace>, Vec<(String, String)>) {
         let (mut over, mut done) = (Vec::new(), Vec::new());
-        for (uid, node) in written {
-            match self.pods.get(uid).filter(|entry| waits(entry)) {
-                None => done.push(uid.clone()),
-                Some(_) if self.is_expected_on(uid, node, now) => {}
-                Some(entry) if entry.nominated.as_ref() == Some(node) => over.push(place(entry, None)),
-                Some(_) => done.push(uid.clone()),
+        let mut judge = |uid: &String, node: &String| match self.pods.get(uid).filter(|entry| waits(entry)) {
+            None => done.push((uid.clone(), node.clone())),
+            Some(_) if self.is_expected_on(uid, node, now) => {}
+            Some(entry) if entry.nominated.as_ref() == Some(node) => over.push(place(entry, None)),
+            Some(_) => done.push((uid.clone(), node.clone())),
+        };
+        for (node, pods) in &written.by_node {
+            match self.awaited_by(node) {
+                Some(expected) => pods.difference(expected).for_each(|uid| judge(uid, node)),
+                None => pods.iter().for_each(|uid| judge(uid, node)),
             }
         }
+        over.sort_by(|a, b| a.uid.cmp(&b.uid));
+        done.sort();
         (over, done)
+    }
+
+    /// The pods expected on a node that is on its way, where all of these count, whatever the time: its claim stays and is not ready
+    /// for pods.
+    fn awaited_by(&self, node: &str) -> Option<&BTreeSet<String>> {
+        let claim = self.nodes.get(node).and_then(|entry| self.claim_of(entry))?;
+        let facts = &claim.facts;
+        let stays = !self.deleting.claims.contains(&facts.name) && !self.is_refused(&facts.name);
+        let comes = facts.node == node && facts.stage != Some(ClaimStage::Initialized);
+        let target = NominationTarget::Claim(facts.name.clone());
+        self.nominations.entry_at(&target).filter(|_| stays && comes).map(|(_, pods)| pods)
     }
 
     /// True if kube-scheduler is making room for a pod: it is nominated to a node from which pods are going.
@@ -161,7 +218,7 @@ impl Snapshot {
 
     /// True if the pods that wait are not all alike.
     fn any_differ(&self) -> bool {
-        let mut waiting = self.pods.values().filter(|entry| waits(entry));
+        let mut waiting = self.unbound().filter(|entry| waits(entry));
         let first = waiting.next();
         first.is_some_and(|first| waiting.any(|entry| !alike(&entry.pod, &first.pod)))
     }

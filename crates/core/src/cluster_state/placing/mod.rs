@@ -6,6 +6,7 @@ pub(super) mod expendable;
 pub(super) mod held_room;
 pub(super) mod kept_off;
 pub(super) mod kept_places;
+pub(super) mod nomination_index;
 pub(super) mod nominations;
 pub(super) mod pod_groups;
 mod refusals;

@@ -83,8 +83,27 @@ impl ClusterState {
         if let NominationTarget::Claim(claim) = &nomination.target {
             self.uses.note_expected(claim, uid);
         }
-        self.awaited.entry(nomination.target.clone()).or_default().insert(uid.to_owned());
         Arc::make_mut(&mut self.now.nominations).insert(uid.to_owned(), nomination);
+        self.note_nominated(uid);
+    }
+
+    /// Takes note of whether a pod that is expected at a claim is nominated to the claim's node.
+    pub(in crate::cluster_state) fn note_nominated(&mut self, uid: &str) {
+        let nomination = self.now.nominations.get(uid);
+        let Some(NominationTarget::Claim(claim)) = nomination.map(|one| &one.target) else { return };
+        let node = self.now.claims.get(claim).map(|entry| entry.facts.node.as_str()).filter(|node| !node.is_empty());
+        let is_other = self.now.pods.get(uid).is_some_and(|entry| entry.nominated.as_deref() != node);
+        if self.now.nominations.is_other_at(claim, uid) != is_other {
+            let claim = claim.clone();
+            Arc::make_mut(&mut self.now.nominations).note_other(&claim, uid, is_other);
+        }
+    }
+
+    /// The node of a claim is another one now.
+    pub(in crate::cluster_state) fn note_node_of(&mut self, claim: &str) {
+        let target = NominationTarget::Claim(claim.to_owned());
+        let pods: Vec<String> = self.now.nominations.pods_at(&target).cloned().collect();
+        pods.iter().for_each(|uid| self.note_nominated(uid));
     }
 
     /// Ends the expectation of a pod. Answers the nomination that it had.
@@ -94,32 +113,23 @@ impl ClusterState {
         }
         let nomination = Arc::make_mut(&mut self.now.nominations).remove(uid)?;
         self.outgoing.remove(uid);
-        if let Some(pods) = self.awaited.get_mut(&nomination.target) {
-            pods.remove(uid);
-            if pods.is_empty() {
-                self.awaited.remove(&nomination.target);
-            }
-        }
         Some(nomination)
     }
 
     /// A pod that is expected elsewhere is going: its successor, which may have come before that was known, has its place.
     pub(in crate::cluster_state) fn make_way(&mut self, uid: &str) {
         let Some(going) = self.now.pods.get(uid).filter(|_| !self.outgoing.contains(uid)).cloned() else { return };
-        let waits = |(uid, entry): &(&String, &Arc<PodEntry>)| {
-            entry.node_name.is_empty()
-                && !entry.deleting
-                && !entry.terminal
-                && !self.now.nominations.contains_key(*uid)
+        let waits = |entry: &&Arc<PodEntry>| {
+            entry.is_active()
+                && !self.now.nominations.contains_key(&entry.pod.uid)
                 && self.stands_in(&entry.pod, &going)
         };
-        match self.now.pods.iter().find(waits).map(|(uid, _)| uid.clone()) {
-            Some(successor) => {
-                if let Some(nomination) = self.expect_no_more(uid) {
-                    self.expect(&successor, nomination);
-                }
-            }
-            None => drop(self.outgoing.insert(uid.to_owned())),
+        let Some(successor) = self.now.unbound().find(waits).map(|entry| entry.pod.uid.clone()) else {
+            self.outgoing.insert(uid.to_owned());
+            return;
+        };
+        if let Some(nomination) = self.expect_no_more(uid) {
+            self.expect(&successor, nomination);
         }
     }
 
@@ -135,9 +145,8 @@ impl ClusterState {
     /// True if a pod replaces one that is removed: it is like it, except for the hash of its template where the other goes by
     /// a restart, and for the requests where it was created with others that are recommended.
     fn stands_in(&self, pod: &Pod, going: &PodEntry) -> bool {
-        let as_before =
-            self.now.recommended(going).map(|_| Pod { requests: going.pod.requests.clone(), ..pod.clone() });
-        let (pod, going) = (as_before.as_ref().unwrap_or(pod), &going.pod);
+        let grown = self.now.recommended(going).map(|_| Pod { requests: going.pod.requests.clone(), ..pod.clone() });
+        let (pod, going) = (grown.as_ref().unwrap_or(pod), &going.pod);
         alike(pod, going) || (self.now.rolling.contains(&going.uid) && alike_but_for(pod, going, TEMPLATE_HASH))
     }
 
@@ -164,17 +173,11 @@ impl ClusterState {
     /// others before that was known.
     pub fn expect_until(&mut self, claim: &str, until: Duration) {
         let target = NominationTarget::Claim(claim.to_owned());
-        let Some(pods) = self.awaited.get(&target) else { return };
-        let heard = self.heard;
-        let nominations = Arc::make_mut(&mut self.now.nominations);
-        for uid in pods {
-            if let Some(nomination) = nominations.get_mut(uid) {
-                nomination.until = until;
-                nomination.heard = heard;
-            }
+        if self.now.nominations.entry_at(&target).is_some() {
+            Arc::make_mut(&mut self.now.nominations).renew(&target, until, self.heard);
+            self.await_mates(&target, until);
+            self.look_at_room(&target);
         }
-        self.await_mates(&target, until);
-        self.look_at_room(&target);
     }
 
     /// Looks whether all that are expected at a target have room on its node, if that is ready for pods.
@@ -214,7 +217,7 @@ impl ClusterState {
 
     /// Pods by the targets that are that node.
     fn awaited_on(&self, node: &str) -> impl Iterator<Item = (&NominationTarget, &BTreeSet<String>)> {
-        self.targets_on(node).filter_map(|target| self.awaited.get_key_value(&target))
+        self.targets_on(node).filter_map(|target| self.now.nominations.entry_at(&target))
     }
 
     /// True if the target is that node. A claim's node is known by its machine: pods are bound before the claim says which
@@ -260,7 +263,6 @@ impl ClusterState {
     /// The leader's plans are void (its term is over): only what the API server knows remains.
     pub fn forget_plans(&mut self) {
         self.now.nominations = Arc::default();
-        self.awaited.clear();
         self.outgoing.clear();
         self.now.rolling = Arc::default();
         self.now.sold_out = Arc::default();
@@ -280,11 +282,11 @@ impl ClusterState {
 
     /// Pods expected at a target that is gone are free again.
     pub(in crate::cluster_state) fn forget_target(&mut self, gone: &NominationTarget) {
-        let Some(pods) = self.awaited.remove(gone) else { return };
-        let nominations = Arc::make_mut(&mut self.now.nominations);
-        for uid in &pods {
-            nominations.remove(uid);
-            self.outgoing.remove(uid);
+        if self.now.nominations.entry_at(gone).is_some() {
+            let free = Arc::make_mut(&mut self.now.nominations).remove_target(gone);
+            for uid in free.iter() {
+                self.outgoing.remove(uid);
+            }
         }
     }
 }
@@ -370,20 +372,28 @@ impl Snapshot {
     /// True if some pod is expected at a place, or room is held there.
     #[must_use]
     pub fn is_awaited(&self, at: &NominationTarget, now: Moment) -> bool {
-        self.holds_room(at)
-            || self.nominations.iter().any(|(uid, one)| one.target == *at && self.expected_on(uid, now).is_some())
+        self.holds_room(at) || self.expects_any(at, now)
+    }
+
+    fn expects_any(&self, at: &NominationTarget, now: Moment) -> bool {
+        self.nominations.pods_at(at).any(|uid| self.expected_on(uid, now).is_some())
+    }
+
+    /// Every place that some pod is expected at. Of each the first pod answers as a rule.
+    pub fn expected_places(&self, now: Moment) -> impl Iterator<Item = &NominationTarget> {
+        self.nominations.targets().filter(move |at| self.expects_any(at, now))
     }
 
     /// The pods that wait and are planned for a place, in the order of their uids.
     pub fn expected_at(&self, at: &NominationTarget) -> impl Iterator<Item = &Arc<PodEntry>> {
-        let uids = self.nominations.iter().filter(move |(_, one)| one.target == *at).map(|(uid, _)| uid);
-        uids.filter_map(|uid| self.pods.get(uid)).filter(|pod| pod.node_name.is_empty())
+        let pods = self.nominations.pods_at(at).filter_map(|uid| self.pods.get(uid));
+        pods.filter(|pod| pod.node_name.is_empty())
     }
 
     /// Every place that some pod is expected at, or room is held at.
     #[must_use]
     pub fn awaited(&self, now: Moment) -> BTreeSet<&NominationTarget> {
         let held = self.room.iter().chain(&self.booked).flat_map(|room| room.keys());
-        self.nominations.keys().filter_map(|uid| self.expected_on(uid, now)).chain(held).collect()
+        self.expected_places(now).chain(held).collect()
     }
 }

@@ -51,7 +51,7 @@ impl ClusterState {
         }
         let pods = self.now.pods.clone();
         let waiting = |uid: &String| pods.get(uid).filter(|pod| pod.node_name.is_empty());
-        let here = self.awaited.get(at).into_iter().flatten().filter_map(waiting).filter_map(|pod| group_of(pod));
+        let here = self.now.nominations.pods_at(at).filter_map(waiting).filter_map(|pod| group_of(pod));
         let mut gangs: BTreeMap<GroupOf<'_>, Vec<String>> = here.map(|group| (group, Vec::new())).collect();
         gangs.retain(|group, _| self.now.least_members(*group).is_some());
         if gangs.is_empty() {
@@ -68,11 +68,7 @@ impl ClusterState {
             let waits = targets.into_iter().any(|target| !self.is_ready(target));
             let until = if waits { until + AWAITS_MATES } else { until };
             let (heard, nominations) = (self.heard, Arc::make_mut(&mut self.now.nominations));
-            for uid in uids {
-                if let Some(nomination) = nominations.get_mut(&uid) {
-                    (nomination.until, nomination.heard) = (until, heard);
-                }
-            }
+            uids.iter().for_each(|uid| nominations.renew_pod(uid, until, heard));
         }
     }
 }
@@ -130,7 +126,7 @@ impl Snapshot {
                 && !self.is_made_room_for(entry)
                 && self.expected_on(&entry.pod.uid, now).is_none()
         };
-        let mates: Vec<_> = self.pods.values().filter(waits).collect();
+        let mates: Vec<_> = self.unbound().filter(waits).collect();
         to_pack.extend(mates);
         to_pack.sort_by(by_name);
     }

@@ -100,16 +100,14 @@ impl Snapshot {
 
     /// True if the split of any workload is asked for: places that are planned are then kept.
     pub(in crate::cluster_state) fn any_shares(&self) -> bool {
-        self.pools.values().any(|pool| written_on(pool).is_written())
-            || self.pods.values().any(|entry| entry.spot_share.is_written())
+        self.pools.values().any(|pool| written_on(pool).is_written()) || self.sharing_pods().next().is_some()
     }
 
     /// The workloads whose replicas are split. Of one whose pods say different things the youngest pod's word counts.
     fn sharing(&self) -> Vec<Sharing<'_>> {
         let pools = self.sharing_pools();
-        let by_pod = self.pods.values().filter(|entry| entry.spot_share.is_written());
         let mut all: IndexMap<ReplicaOwner<'_>, Vec<&Arc<PodEntry>>, FxBuildHasher> =
-            by_pod.map(|entry| (ReplicaOwner::of_pod(entry), vec![])).collect();
+            self.sharing_pods().map(|entry| (ReplicaOwner::of_pod(entry), vec![])).collect();
         if all.is_empty() && pools.is_empty() {
             return vec![];
         }

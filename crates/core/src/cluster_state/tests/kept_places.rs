@@ -101,6 +101,28 @@ fn room_for_pods_of_daemon_sets_is_nobodys_kept_place() {
 }
 
 #[test]
+fn claim_is_asked_for_places_while_a_pod_names_another_node() {
+    let mut state = joined();
+    let others = |state: &ClusterState| state.snapshot().nominations.has_others_at("c");
+    expect(&mut state, &[("a", "1"), ("b", "500m")]);
+    assert!(others(&state), "neither is nominated");
+    state.apply_pod(&nominated(kube_pod("a", "", "1"), "n")).unwrap();
+    assert!(others(&state));
+    state.apply_pod(&nominated(kube_pod("b", "", "500m"), "n")).unwrap();
+    assert!(!others(&state), "both are");
+    state.apply_pod(&kube_pod("b", "", "500m")).unwrap();
+    assert!(others(&state), "kube-scheduler has taken it back");
+    state.apply_pod(&kube_pod("b", "n", "500m")).unwrap();
+    assert!(!others(&state), "it is bound");
+    let mut moved = launched_with(&kube_claim("c", Some("1"), "2"), "p");
+    moved.status.as_mut().unwrap().node_name = "m".into();
+    state.apply_claim(Arc::new(moved));
+    assert!(others(&state), "the claim has another node now");
+    state.delete_pod("uid-a");
+    assert!(!others(&state));
+}
+
+#[test]
 fn nomination_ends_when_its_pod_is_expected_elsewhere() {
     let mut state = joined();
     expect(&mut state, &[("a", "1"), ("b", "500m"), ("bound", "100m")]);
@@ -108,10 +130,13 @@ fn nomination_ends_when_its_pod_is_expected_elsewhere() {
         state.apply_pod(&nominated(kube_pod(name, "", cpu), "n")).unwrap();
     }
     state.apply_pod(&kube_pod("bound", "n", "100m")).unwrap();
-    let written: BTreeMap<_, _> =
-        ["a", "b", "bound", "gone"].iter().map(|name| (format!("uid-{name}"), "n".to_owned())).collect();
+    let mut written = WrittenPlaces::default();
+    for name in ["a", "b", "bound", "gone"] {
+        written.note(format!("uid-{name}"), Some("n".to_owned()));
+    }
     let over = |state: &ClusterState| {
         let (over, done) = state.snapshot().places_over(&written, at(1));
+        let done: Vec<String> = done.into_iter().map(|(uid, _)| uid).collect();
         (over.into_iter().map(|place| (place.name, place.node)).collect::<Vec<_>>(), done)
     };
     assert_eq!(over(&state), (vec![], vec!["uid-bound".to_owned(), "uid-gone".to_owned()]));

@@ -764,14 +764,40 @@ fn a_pod_whose_place_leaves_too_needs_another() {
 }
 
 #[test]
+fn parts_of_the_pods_follow_each_of_their_changes() {
+    let mut state = ClusterState::new();
+    let unbound = |state: &ClusterState| {
+        assert!(state.holds_parts(), "{:?}", state.now.parts);
+        state.snapshot().unbound().map(|entry| entry.pod.name.clone()).collect::<Vec<_>>()
+    };
+    let mut shares = kube_pod("shares", "", "1");
+    let asks = (dovetail_api::names::annotations::SPOT_SHARE.to_owned(), "50%".to_owned());
+    shares.metadata.annotations = Some([asks].into());
+    state.apply_pod(&shares).unwrap();
+    state.apply_pod(&owned("agent", "n", "apps/v1", "DaemonSet")).unwrap();
+    state.apply_pod(&kube_pod("a", "", "1")).unwrap();
+    assert_eq!(unbound(&state), ["a", "shares"]);
+    let before = state.snapshot();
+    let (daemons, sharing) = (before.pods_of_daemons().count(), before.sharing_pods().count());
+    assert_eq!((daemons, sharing), (1, 1));
+    state.apply_pod(&kube_pod("a", "n", "1")).unwrap();
+    state.apply_pod(&kube_pod("shares", "", "1")).unwrap();
+    state.delete_pod("uid-agent");
+    assert_eq!((unbound(&state), state.snapshot().sharing_pods().count()), (vec!["shares".to_owned()], 0));
+    state.delete_pod("uid-shares");
+    assert!(unbound(&state).is_empty());
+    assert_eq!((before.pods.len(), before.unbound().count()), (3, 2), "a snapshot stays as it was");
+}
+
+#[test]
 fn pods_that_move_are_packed_with_whatever_batch_is_asked_for() {
     let mut state = ClusterState::new();
     machine(&mut state, "m", &["moves"]);
     state.apply_pod(&kube_pod("waits", "", "1")).unwrap();
     state.mark_deleting(["m"], true);
     let asked = |only: &[&str]| {
-        let only = Some(only.iter().map(|uid| (*uid).to_owned()).collect());
-        let input = PlanningInput { only, ..input(0) };
+        let only: BTreeSet<String> = only.iter().map(|uid| (*uid).to_owned()).collect();
+        let input = PlanningInput { only: Some(only.into()), ..input(0) };
         state.snapshot().to_pack(&input).iter().map(|entry| entry.pod.name.clone()).collect::<Vec<_>>()
     };
     assert_eq!(asked(&[]), ["moves"]);

@@ -76,7 +76,8 @@ pub(super) fn live(question: &Question) -> Live {
     found.for_each(|id| *reserved.entry(id.clone()).or_default() += 1);
     reserved.extend(ending_soon(snapshot, question.now.wall).map(|id| (id, u32::MAX)));
     subtract_reserved(&mut problem.instance_types, &reserved);
-    let packed: FxHashMap<String, Pod> = problem.pods.drain(..).map(|pod| (pod.uid.clone(), pod)).collect();
+    let packed: FxHashMap<String, Arc<Pod>> =
+        problem.pods.drain(..).map(|pod| (pod.uid.clone(), Arc::new(pod))).collect();
     for node in &mut problem.existing_nodes {
         for pod in &mut node.pods {
             if let Some(as_packed) = packed.get(&pod.uid) {
@@ -164,7 +165,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The state of a node, and its note for the case that it stays.
-    fn node(&self, joined: &JoinedNode, pods: &[Pod], planning: &Planning) -> (NodeState, StayNote) {
+    fn node(&self, joined: &JoinedNode, pods: &[Arc<Pod>], planning: &Planning) -> (NodeState, StayNote) {
         let Some(machine) = self.machine(joined) else {
             let pods = pods.iter().map(|_| PodState { moves: false, ..PodState::default() }).collect();
             // A node of no pool of ours takes pods in; one that is on its way does not, as it is not initialized.

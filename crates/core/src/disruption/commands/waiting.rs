@@ -136,7 +136,7 @@ impl WaitingCommand {
         let settled = |pod: &PodEntry| pod.keeps_no_node() || pod.terminal || (pod.ready && !pod.deleting);
         let all_settled =
             |node: &str| snapshot.loads.get(node).is_none_or(|load| load.pods.values().all(|pod| settled(pod)));
-        if !nodes.iter().all(|node| all_settled(node)) || snapshot.pods.values().any(|pod| pod.waits_for_node()) {
+        if !nodes.iter().all(|node| all_settled(node)) || snapshot.unbound().any(|pod| pod.waits_for_node()) {
             return None;
         }
         let seen = nodes.iter().filter_map(|node| snapshot.moves.get(*node)).map(|moves| moves.last);

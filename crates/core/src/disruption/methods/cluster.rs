@@ -11,6 +11,7 @@ use super::bill::ClusterBill;
 use crate::dra::DeviceQuestion;
 use crate::labels;
 use crate::pack::model::ids::{IndexVec, NodeId, PodId};
+use crate::pod::Pod;
 use crate::problem::{Policy, Problem};
 
 /// The cluster at one moment. Its builder has counted pods that wait, and are expected on a node, among what is used there.
@@ -114,7 +115,7 @@ impl ClusterView {
             state.pods.resize(node.pods.len(), PodState::default());
             for (which, pod) in node.pods.iter().enumerate().filter(|(which, _)| state.pods[*which].moves) {
                 home.push((NodeId::from(at), which));
-                problem.pods.push(pod.clone());
+                problem.pods.push(Pod::clone(pod));
             }
         }
         Self { problem, nodes, pools, pdbs, home, bill: None, devices: None, placed: None }

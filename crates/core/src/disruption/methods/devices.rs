@@ -113,7 +113,7 @@ fn placed(
         let known = &cluster.problem.pods[*pod];
         let (labels, affinity, host_ports) = (known.labels.clone(), known.affinity.clone(), known.host_ports.clone());
         let guided = Pod { labels, affinity, host_ports, ..guided.clone() };
-        all.problem.existing_nodes[node.index()].pods[cluster.home[*pod].1] = guided.clone();
+        all.problem.existing_nodes[node.index()].pods[cluster.home[*pod].1] = Arc::new(guided.clone());
         all.problem.pods[pod.index()] = guided;
         let of_pod: BTreeSet<String> = plan.drivers_of(&[at]).into_iter().map(str::to_owned).collect();
         drivers.insert(pod.index(), of_pod);

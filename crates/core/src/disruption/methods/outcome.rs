@@ -1,11 +1,13 @@
 //! The settled cluster as a plan of all its pods, as if they were packed afresh: what a checker of plans can read.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::cluster::ClusterView;
 use super::pass::priced;
 use crate::labels;
 use crate::pack::{LaunchOption, Packing, PlannedClaim};
+use crate::pod::Pod;
 use crate::problem::{ExistingNode, Problem};
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::{PODS, Resources};
@@ -19,7 +21,7 @@ impl ClusterView {
             let mut node = crate::pack::node_of_claim(problem, claim, format!("node-{at:05}"))?;
             for pod in claim.pods.iter().map(|pod| &problem.pods[*pod]) {
                 node.used.add(&pod.requests);
-                node.pods.push(pod.clone());
+                node.pods.push(Arc::new(pod.clone()));
             }
             node.used.set(PODS, claim.pods.len() as i64);
             Some(node)
@@ -36,7 +38,7 @@ impl ClusterView {
         let mut others: Vec<ExistingNode> = Vec::new();
         for (at, node) in self.problem.existing_nodes.iter().enumerate() {
             let first = pods.len();
-            pods.extend(node.pods.iter().cloned());
+            pods.extend(node.pods.iter().map(|pod| Pod::clone(pod)));
             let here: Vec<usize> = (first..pods.len()).collect();
             match self.claim_of(at, here.clone()) {
                 // A claim is for pods: an empty node costs something, and there is no plan with it.

@@ -1,5 +1,7 @@
 //! The pods of nodes that go, packed afresh: on nodes that stay, and on new ones.
 
+use std::sync::Arc;
+
 use super::super::Pass;
 use super::super::delete::receivers;
 use super::super::settle::{bare, shell};
@@ -91,7 +93,7 @@ impl Pass<'_, '_, '_> {
             }
             node.volumes.extend(own.shared_volumes.keys().cloned());
             if with_pods {
-                node.pods.push(own.clone());
+                node.pods.push(Arc::new(own.clone()));
             }
         }
         node

@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
         if !selector.keys().all(|key| key == NAME) {
             return Ok(None);
         }
-        let bound = self.problem.existing_nodes.iter().flat_map(|node| &node.pods);
+        let bound = self.problem.existing_nodes.iter().flat_map(|node| &node.pods).map(AsRef::as_ref);
         let all: BTreeSet<&String> = self.problem.pods.iter().chain(bound).map(|pod| &pod.namespace).collect();
         let named = |name: &&String| selector.matches(&BTreeMap::from([(NAME.to_owned(), (*name).clone())]));
         Ok(Some(all.into_iter().filter(named).cloned().collect()))

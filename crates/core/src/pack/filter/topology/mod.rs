@@ -111,7 +111,7 @@ impl Part {
 /// True if any rule looks at other pods' labels.
 pub(crate) fn labels_matter(problem: &Problem) -> bool {
     problem.pods.iter().any(states_any)
-        || problem.existing_nodes.iter().any(|node| node.pods.iter().any(states_any))
+        || problem.existing_nodes.iter().any(|node| node.pods.iter().any(|pod| states_any(pod)))
         || problem.daemon_pods.iter().any(groups::has_anti_affinity)
 }
 
