@@ -59,6 +59,12 @@ impl GangTable {
 }
 
 impl WaitingGang {
+    /// True if enough members are on a node or expected on one: its other pods are as those of no gang.
+    #[must_use]
+    pub fn is_enough(&self) -> bool {
+        self.held >= self.min_count
+    }
+
     /// Says that so few members have a place.
     #[must_use]
     pub fn too_few(&self, placed: usize, why: Option<&str>) -> String {

@@ -113,8 +113,9 @@ impl GangRounds {
         let counts: BTreeMap<usize, usize> = short.iter().copied().collect();
         let first = short.iter().map(|(at, _)| rank(*at)).min();
         let is_behind = |at: &usize| {
-            let is_new = || self.table.has_places(*at, packing);
-            counts.contains_key(at) || (!self.out.contains_key(at) && first < Some(rank(*at)) && is_new())
+            let may_yield = !self.table.gangs[*at].is_enough() && !self.out.contains_key(at);
+            let is_later = may_yield && first < Some(rank(*at));
+            counts.contains_key(at) || (is_later && self.table.has_places(*at, packing))
         };
         let mut order: Vec<usize> = (0..self.table.gangs.len()).filter(is_behind).collect();
         order.sort_by_key(|at| rank(*at));
@@ -140,14 +141,14 @@ impl GangRounds {
         }
     }
 
-    /// Gangs lack places though none is tried: they are left out too, and all at last.
+    /// Gangs lack places though none is tried: they are left out too, and at last all that could.
     fn settle(&mut self, short: &[(usize, usize)], packing: &Packing) {
         self.settlings += 1;
         if self.settlings <= MOST_SETTLINGS {
             return short.iter().for_each(|(at, placed)| self.leave_out(*at, Some(*placed), packing));
         }
         for at in 0..self.table.gangs.len() {
-            if !self.out.contains_key(&at) {
+            if !self.out.contains_key(&at) && !self.table.gangs[at].is_enough() {
                 self.leave_out(at, None, packing);
             }
         }
