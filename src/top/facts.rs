@@ -1,7 +1,6 @@
 //! The cluster in figures: nodes, pools, pods that wait and recent decisions, as `dovetail top` shows them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use dovetail_api::names::labels;
 use dovetail_core::cluster_state::{NodeEntry, PlanningInput, PodEntry, Snapshot};
@@ -296,7 +295,7 @@ fn is_waiting(entry: &PodEntry) -> bool {
 /// Rows of the pools, by name.
 pub fn pool_rows(snapshot: &Snapshot, planning: &PlanningInput, nodes: &[NodeRow]) -> Vec<PoolRow> {
     // The engine's own count of what a limit has left; of no pod, so that it is cheap.
-    let planned = snapshot.planning(&PlanningInput { only: Some(Arc::default()), ..planning.clone() });
+    let planned = snapshot.planning(&PlanningInput { only: Some(Default::default()), ..planning.clone() });
     let row = |(name, pool): (&String, &std::sync::Arc<dovetail_api::v1::NodePool>)| {
         let own: Vec<&NodeRow> = nodes.iter().filter(|node| node.pool == *name).collect();
         let (mut cpu, mut memory) = (Share::default(), Share::default());
