@@ -64,9 +64,11 @@ fn pods_move_to_the_free_devices_of_another_node() {
     let answer = two(2).with_devices(LATER).answer().unwrap();
     let command = answer.command.unwrap();
     assert_eq!((claims(&command).len(), command.replacements.len(), command.pods.len()), (1, 0, 1));
-    // Both stay if no device is free.
+    // Both stay if no device is free, or if these do not count.
     let answer = two(1).with_devices(LATER).answer().unwrap();
     assert!(answer.command.is_none(), "{:?}", answer.command);
+    let without = two(2).question(LATER).answer().unwrap();
+    assert!(without.command.is_none(), "{:?}", without.command);
 }
 
 #[test]

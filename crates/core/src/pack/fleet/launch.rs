@@ -161,6 +161,9 @@ impl<'c, 'a> Fleet<'c, 'a> {
     /// Puts a pod on the new node; true if it has room and the rules allow it.
     pub fn load(&mut self, launch: &mut TrialNode, pod: PodId) -> bool {
         let class = self.class_of(pod);
+        if self.context.classes[class].refused.is_some() {
+            return false;
+        }
         // Zonal rules need a bin to count the pod in; without them any offering bit of the node will do.
         let done = match self.context.topology.of_class[class].is_zonal() {
             false => {

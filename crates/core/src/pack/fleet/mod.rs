@@ -195,7 +195,8 @@ impl<'c, 'a> Fleet<'c, 'a> {
         let context = self.context;
         let (of, member) = (&context.classes[class], &self.nodes[node]);
         let zonal = context.topology.of_class[class].is_zonal();
-        member.free.holds(of) > 0
+        of.refused.is_none()
+            && member.free.holds(of) > 0
             && of.alternatives.ids().any(|tier| {
                 member.free.tally.allows(context.node_rules_there(class, tier), 1) > 0
                     && member.free.suits(context, of, tier)
