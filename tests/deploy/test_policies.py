@@ -107,7 +107,8 @@ class Recording(unittest.TestCase):
         self.assertEqual(source.named(), {one["operation"].split(".")[1] for one in CHECKS})
 
     def test_nothing_else_in_the_workspace_calls_aws(self):
-        own = source.own_services()
+        # EC2 is called both ways: by its crate, and for its long lists without it.
+        own = source.own_services() - {"ec2"}
         self.assertEqual(len(own), 8, own)
         sdks = {f"aws-sdk-{service}" for service in {one["operation"].split(".")[0] for one in CHECKS} - own}
         self.assertEqual(source.sdk_users(), {"crates/cloud": sdks | source.RUNTIME})

@@ -90,7 +90,7 @@ fn members_that_are_held_are_planned_with_those_marked() {
     };
     assert_eq!(names(&state, &input(0)), "m0");
     assert_eq!(names(&state, &whole(0)), "held m0 other");
-    let only = PlanningInput { only: Some(["uid-held".to_owned()].into()), ..whole(0) };
+    let only = PlanningInput { only: Some(Arc::new(["uid-held".to_owned()].into())), ..whole(0) };
     assert_eq!(names(&state, &only), "held m0 other", "a batch of one of them");
     let planning = state.snapshot().planning(&whole(0));
     assert_eq!((planning.gangs.gangs[0].members, planning.gangs.gangs[0].waiting.len()), (4, 3));
