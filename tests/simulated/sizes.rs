@@ -64,8 +64,8 @@ spec: {{targetRef: {{apiVersion: apps/v1, kind: Deployment, name: {of}}}, update
 /// before they leave, and no node is launched after. The leader is killed meanwhile.
 #[test]
 fn pods_that_move_have_room_for_what_is_recommended() {
-    let all = [manifests(0), of_size("web", 6, "250m", "")].concat();
-    write("recommended/autoscaler.yaml", &autoscaler("web", "1000m"));
+    let all = [manifests(0), of_size("grows", 6, "250m", "")].concat();
+    write("recommended/autoscaler.yaml", &autoscaler("grows", "1000m"));
     let steps = "featureGates: {VerticalPodAutoscaler: true}
 replicas: 2
 steps:
@@ -113,7 +113,7 @@ fn closed_gate_leaves_autoscalers_alone() {
         played.came_out_well();
         played
     };
-    let with = of("recommended-closed", &format!("{crd}\n{}", autoscaler("web", "1000m")));
+    let with = of("recommended-closed", &format!("{crd}\n{}---\n", autoscaler("web", "1000m")));
     let seen = with.seen("api", &[("resource", "verticalpodautoscalers")]);
     assert!(seen.iter().all(|event| event["replica"].is_null()), "{seen:?}");
     let said = |played: &Played| {

@@ -10,7 +10,7 @@ use dovetail_core::cluster_state::{Planning, Snapshot};
 use dovetail_core::disruption::RemovalReason;
 use dovetail_core::dra::{DevicePlan, DeviceQuestion};
 use dovetail_core::pack::{Isolated, Options, Packing};
-use dovetail_core::pod_groups::{GangRounds, GangTrials, claims_to_return, write_groups};
+use dovetail_core::pod_groups::{GangRounds, GangTrials, write_groups};
 
 use super::committed::Account;
 use super::packing::LeftOutPods;
@@ -97,7 +97,7 @@ impl PackerGangs {
                 // It waits for its turn: it may have places for all.
                 continue;
             }
-            let claims = claims_to_return(snapshot, key, self.env.moment());
+            let claims = snapshot.claims_to_return(key, self.env.moment());
             if claims.is_empty() {
                 continue;
             }

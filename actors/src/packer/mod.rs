@@ -264,7 +264,7 @@ impl Packer {
         dovetail_core::termination::home::stay(&snapshot, &planning, &mut packing);
         let most_rise = self.env.settings.max_price_rise;
         let dear = self.first_prices.hold_dear_nodes(&snapshot, &mut planning, &mut packing, most_rise);
-        take_out_short(&mut planning, &mut packing);
+        take_out_short(&planning.gangs, &planning.problem, &mut planning.held, &mut packing);
         let mut also = traces::that_lead_to_moves(&snapshot, &planning);
         if let Some(first) = also.first().filter(|_| request.own) {
             request.trace = *first;

@@ -22,7 +22,8 @@ mod trials;
 
 pub use book::{PodGroupBook, PodGroupRule};
 pub use gangs::{GangTable, WaitingGang};
-pub use given_back::{claims_to_return, write_groups};
+pub(crate) use given_back::groups_of;
+pub use given_back::write_groups;
 pub use read::{MOST_MEMBERS, PodGroupApi, PodGroupRef, read_coscheduling_group, read_group};
 pub use rounds::{GangRounds, pack_gangs, take_out_short};
 pub use trials::GangTrials;

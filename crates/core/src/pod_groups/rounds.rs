@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use super::gangs::{GangTable, WaitingGang};
 use super::trials::GangTrials;
-use crate::cluster_state::Planning;
 use crate::pack::{Packing, Reason};
 use crate::problem::Problem;
 
@@ -190,22 +189,27 @@ pub fn pack_gangs(
 }
 
 /// Takes the pods of gangs that lack places by now, as nodes were taken out of a packing after it stood, out of it: they wait with
-/// that reason. Nodes that nobody else is planned for go out, too.
-pub fn take_out_short(planning: &mut Planning, packing: &mut Packing) {
-    if planning.gangs.is_empty() {
+/// that reason, which `held` has by their uids. Nodes that nobody else is planned for go out, too.
+pub fn take_out_short(
+    table: &GangTable,
+    problem: &Problem,
+    held: &mut BTreeMap<String, String>,
+    packing: &mut Packing,
+) {
+    if table.is_empty() {
         return;
     }
     let on_new = packing.claims.iter().flat_map(|claim| &claim.pods);
     let planned: BTreeSet<usize> =
         on_new.chain(packing.on_existing.iter().flat_map(|(_, pods)| pods)).copied().collect();
     let mut out: BTreeMap<usize, Arc<Reason>> = BTreeMap::new();
-    for (at, placed) in planning.gangs.short_in(packing, planning.problem.pods.len()) {
-        let gang = &planning.gangs.gangs[at];
+    for (at, placed) in table.short_in(packing, problem.pods.len()) {
+        let gang = &table.gangs[at];
         let why = gang.too_few(placed, why_without_place(&gang.waiting, packing).as_deref());
         let reason = Arc::new(Reason::Invalid { problem: why.clone() });
         for pod in gang.waiting.iter().filter(|pod| planned.contains(pod)) {
             out.insert(*pod, reason.clone());
-            planning.held.insert(planning.problem.pods[*pod].uid.clone(), why.clone());
+            held.insert(problem.pods[*pod].uid.clone(), why.clone());
         }
     }
     if out.is_empty() {

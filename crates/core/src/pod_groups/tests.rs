@@ -11,7 +11,6 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cluster_state::Planning;
 use crate::pack::{Options, Packing, solve};
 use crate::problem::Problem;
 
@@ -158,16 +157,16 @@ fn gang_whose_nodes_were_given_back_waits_for_its_pause() {
 #[test]
 fn nodes_taken_out_later_take_the_rest_of_the_gang_along() {
     let (table, problem) = crowd(&[(4, 4)], 2, 9);
-    let mut planning = Planning { gangs: table.clone(), problem: problem.clone(), ..Planning::default() };
+    let mut held = BTreeMap::new();
     let (_, mut packing) = packed(&table, &problem);
     let whole = packing.clone();
-    take_out_short(&mut planning, &mut packing);
+    take_out_short(&table, &problem, &mut held, &mut packing);
     assert_eq!(packing.claims.len(), whole.claims.len(), "nothing lacks");
     packing.claims.remove(packing.claims.iter().position(|claim| claim.pods.contains(&1)).unwrap());
-    take_out_short(&mut planning, &mut packing);
+    take_out_short(&table, &problem, &mut held, &mut packing);
     assert_eq!((placed(&table.gangs[0], &packing), packing.claims.len()), (0, 2), "the others stay");
-    assert_eq!((packing.unscheduled.len(), planning.held.len()), (3, 3));
-    assert_eq!(planning.held["g0-0"], "PodGroup ml/g0: 3 of 4 members have a place");
+    assert_eq!((packing.unscheduled.len(), held.len()), (3, 3));
+    assert_eq!(held["g0-0"], "PodGroup ml/g0: 3 of 4 members have a place");
     assert!((packing.total_price - 0.2).abs() < 1e-9);
 }
 

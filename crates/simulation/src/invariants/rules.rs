@@ -34,8 +34,12 @@ pub(crate) fn note(world: &World) {
         }
         note(fields);
     }
-    for (version, plural) in [("v1beta1", "capacitybuffers"), ("v1", "provisioningrequests")] {
-        for one in world.api.list(&Gvr::new("autoscaling.x-k8s.io", version, plural)) {
+    for (group, version, plural) in [
+        ("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers"),
+        ("autoscaling.x-k8s.io", "v1", "provisioningrequests"),
+        ("autoscaling.k8s.io", "v1", "verticalpodautoscalers"),
+    ] {
+        for one in world.api.list(&Gvr::new(group, version, plural)) {
             let (namespace, name) = (one["metadata"]["namespace"].clone(), one["metadata"]["name"].clone());
             note(vec![("resource", json!(plural)), ("namespace", namespace), ("name", name)]);
         }
@@ -169,7 +173,7 @@ impl RulesInForce {
                 let slots = value("paidSlots").as_array().into_iter().flatten().map(PaidSlots::from_json).collect();
                 self.pools.insert(name, PoolRules { limits, budgets, ttl, replicas, slots });
             }
-            "capacitybuffers" | "provisioningrequests" => self.buffers = true,
+            "capacitybuffers" | "provisioningrequests" | "verticalpodautoscalers" => self.buffers = true,
             "statefulsets" => {
                 let own = self.ordered.entry((entry.text("namespace").to_owned(), name)).or_default();
                 let replicas = value("replicas").as_i64().unwrap_or(1);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::cluster_state::{ClusterState, Moment, NominationTarget, PlanningInput, PodEntry, Snapshot};
 use crate::pod::Pod;
-use crate::pod_groups::{GangTable, PodGroupBook, PodGroupRef, PodGroupRule, WaitingGang};
+use crate::pod_groups::{GangTable, PodGroupBook, PodGroupRef, PodGroupRule, WaitingGang, groups_of};
 
 /// Time for which members of a gang are expected on nodes that are ready while others of it wait for theirs: kube-scheduler binds
 /// none of them before.
@@ -104,6 +104,28 @@ impl Snapshot {
     pub fn pod_group_of(&self, entry: &PodEntry) -> Option<String> {
         let (namespace, group) = group_of(entry)?;
         self.pod_groups.find_rule(namespace, group).map(|_| full_name((namespace, group)))
+    }
+
+    /// Claims that were launched for a gang and on which no other pod is or is expected, name and uid.
+    #[must_use]
+    pub fn claims_to_return(&self, key: &str, now: Moment) -> Vec<(String, String)> {
+        let mut all = Vec::new();
+        for (name, entry) in self.claims.iter().filter(|(_, entry)| !entry.facts.deleting && !entry.is_planned()) {
+            if !groups_of(&entry.claim).contains(key) || self.deleting.claims.contains(name) {
+                continue;
+            }
+            let node = &entry.facts.node;
+            let targets = [NominationTarget::Claim(name.clone()), NominationTarget::Node(node.clone())];
+            let of_others = |target: &NominationTarget| {
+                let expected = self.expected_at(target).filter(|pod| self.expected_on(&pod.pod.uid, now).is_some());
+                expected.into_iter().any(|pod| self.pod_group_of(pod).as_deref() != Some(key))
+            };
+            let is_used = self.loads.get(node).is_some_and(|load| load.visitors > 0);
+            if let Some(uid) = entry.claim.metadata.uid.clone().filter(|_| !is_used && !targets.iter().any(of_others)) {
+                all.push((name.clone(), uid));
+            }
+        }
+        all
     }
 
     /// Adds to pods that are to be packed those of their gangs that wait, too: kube-scheduler may have marked some and hold others.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::pack::{Options, solve};
-use crate::pod_groups::{PodGroupApi, claims_to_return};
+use crate::pod_groups::PodGroupApi;
 
 /// A pod of the group `train`; one that kube-scheduler has not marked if it is held.
 fn member(name: &str, node: &str, is_marked: bool) -> KubePod {
@@ -153,7 +153,7 @@ fn nodes_of_a_gang_go_back_but_for_those_that_others_use() {
     state.nominate(["uid-m0"], &NominationTarget::Claim("c0".into()), until);
     state.nominate(["uid-web"], &NominationTarget::Claim("c1".into()), until);
     let names = |state: &ClusterState| {
-        let all = claims_to_return(&state.snapshot(), "default/train", at(0));
+        let all = state.snapshot().claims_to_return("default/train", at(0));
         all.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
     };
     assert_eq!(names(&state), ["c0", "c2"]);
