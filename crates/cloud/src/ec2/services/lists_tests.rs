@@ -42,8 +42,8 @@ const TYPES: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<DescribeInstan
     <gpuInfo><gpus><item><name>H100</name><manufacturer>NVIDIA</manufacturer><count>8</count><gpuPartitionSize>0.125</gpuPartitionSize>
     <memoryInfo><sizeInMiB>81920</sizeInMiB></memoryInfo></item></gpus><totalGpuMemoryInMiB>655360</totalGpuMemoryInMiB></gpuInfo>
     <fpgaInfo><fpgas><item><name>F</name><manufacturer>X</manufacturer><count>1</count><memoryInfo><sizeInMiB>7</sizeInMiB></memoryInfo>
-    </item></fpgas></fpgaInfo><inferenceAcceleratorInfo><accelerators><item><count>4</count><name>I</name><manufacturer>AWS</manufacturer>
-    <memoryInfo><sizeInMiB>8</sizeInMiB></memoryInfo></item></accelerators></inferenceAcceleratorInfo><mediaAcceleratorInfo>
+    </item></fpgas></fpgaInfo><inferenceAcceleratorInfo><accelerators><member><count>4</count><name>I</name><manufacturer>AWS</manufacturer>
+    <memoryInfo><sizeInMiB>8</sizeInMiB></memoryInfo></member></accelerators></inferenceAcceleratorInfo><mediaAcceleratorInfo>
     <accelerators><item><count>2</count><name>M</name><manufacturer>Y</manufacturer><memoryInfo><sizeInMiB>24</sizeInMiB></memoryInfo>
     </item></accelerators></mediaAcceleratorInfo><neuronInfo><neuronDevices><item><count>16</count><name>Trainium</name><coreInfo>
     <count>2</count><version>3</version></coreInfo><memoryInfo><sizeInMiB>32768</sizeInMiB></memoryInfo></item></neuronDevices></neuronInfo>

@@ -226,14 +226,14 @@ pub(super) fn each_member(
     Ok(())
 }
 
-/// The items of a list.
+/// The items of a list. EC2 calls them so in each but that of inference accelerators, whose are members.
 pub(super) fn items_of<T>(
     list: &mut ScopedDecoder<'_, '_>,
     read_item: fn(&mut ScopedDecoder<'_, '_>) -> Result<T, XmlDecodeError>,
 ) -> Result<Vec<T>, XmlDecodeError> {
     let mut items = Vec::new();
     while let Some(mut item) = list.next_tag() {
-        if item.start_el().matches("item") {
+        if ["item", "member"].iter().any(|name| item.start_el().matches(name)) {
             items.push(read_item(&mut item)?);
         }
     }
