@@ -134,7 +134,7 @@ class Needed(Rule):
             self._steadies(event["name"], t, STEADIES[event["change"]])
             if event["change"] == "ready":
                 self._launches.ready(self.world.nodes[event["name"]]["instance"])
-        elif kind == "rules" and event.get("resource") in ("capacitybuffers", "provisioningrequests"):
+        elif kind == "rules" and event.get("resource") in ("capacitybuffers", "provisioningrequests", "verticalpodautoscalers"):
             self._launches.buffers = True
         elif kind == "rules" and event.get("replicas") is not None:
             self._launches.static.add(event["name"])
