@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_core::cluster_state::{NominationTarget, PlanningInput};
+use dovetail_core::cluster_state::{NominationTarget, Planning, PlanningInput};
 use dovetail_core::pod_groups::take_out_short;
 use dovetail_core::price_rise::FirstPrices;
 use jiff::Timestamp;
@@ -249,6 +249,15 @@ impl Packer {
         }));
     }
 
+    /// Reports all that a planning says of its pods and pools.
+    fn report_planning(&mut self, planning: &Planning, request: &Request) {
+        self.tell_batch(planning, request);
+        self.tell_skipped(planning, request);
+        self.tell_relaxed(planning, request);
+        self.tell_refused_places(planning, request);
+        self.report_unmet_shares(planning);
+    }
+
     fn act_on(&mut self, solved: Solved, mut request: Request, asked: Timestamp) {
         let Solved { snapshot, mut planning, mut packing, failed, held, solving, mistrust, devices, failed_gangs } =
             solved;
@@ -271,11 +280,7 @@ impl Packer {
         }
         // Requests that came during the computation are in its snapshot as a rule, and leave nothing to the next packing.
         also.extend(request.traces().chain(self.queued.iter().flat_map(Request::traces)));
-        self.tell_batch(&planning, &request);
-        self.tell_skipped(&planning, &request);
-        self.tell_relaxed(&planning, &request);
-        self.tell_refused_places(&planning, &request);
-        self.report_unmet_shares(&planning);
+        self.report_planning(&planning, &request);
         self.tell_daemons(&planning.problem, &packing, request.trace);
         self.tell_mistrust(mistrust, request.trace);
         self.failures.took(&planning.problem, &held, &failed, request.trace);

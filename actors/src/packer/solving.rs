@@ -6,6 +6,7 @@ use std::sync::Arc;
 use dovetail_core::cluster_state::{Planning, PlanningInput, Snapshot};
 use dovetail_core::dra::DevicePlan;
 use dovetail_core::pack::{Isolated, Packing};
+use jiff::Timestamp;
 
 use super::committed::Account;
 use super::gangs::{self, GangMemory};
@@ -37,6 +38,23 @@ pub(super) struct Solved {
     pub(super) failed_gangs: Vec<String>,
 }
 
+impl Solved {
+    /// The outcome where no pod is to be packed.
+    fn nothing(snapshot: Snapshot, held: LeftOutPods, now: Timestamp) -> Self {
+        Self {
+            snapshot,
+            planning: Planning::default(),
+            packing: Packing::default(),
+            failed: Isolated::default(),
+            held,
+            solving: traces::SolveTimes { asked: now, answered: now },
+            mistrust: None,
+            devices: DevicePlan::default(),
+            failed_gangs: Vec::new(),
+        }
+    }
+}
+
 /// Waits until the cluster is known and shown, the catalogue is known and pools have had time to become ready, then packs.
 pub(super) async fn compute(
     links: PackerLinks,
@@ -56,23 +74,7 @@ pub(super) async fn compute(
         input.now = env.moment();
         let to_pack = snapshot.to_pack(&input);
         if to_pack.is_empty() {
-            let (planning, packing, now) = (Planning::default(), Packing::default(), input.now.wall);
-            let failed = Isolated::default();
-            let solving = traces::SolveTimes { asked: now, answered: now };
-            let devices = DevicePlan::default();
-            let failed_gangs = Vec::new();
-            let mistrust = None;
-            return Some(Solved {
-                snapshot,
-                planning,
-                packing,
-                failed,
-                held,
-                solving,
-                mistrust,
-                devices,
-                failed_gangs,
-            });
+            return Some(Solved::nothing(snapshot, held, input.now.wall));
         }
         let query = InstanceTypesFor { last_resort: are_left_over(&to_pack, &left_over), classes };
         let Some(types) = links.catalogue.send(query).await.ok()? else {

@@ -135,7 +135,7 @@ impl ClusterState {
 
     /// A pod has come: where one like it is about to go, it is its successor and has its place.
     pub(in crate::cluster_state) fn succeed(&mut self, uid: &str, pod: &Pod) {
-        let like = |other: &&String| self.now.pods.get(*other).is_some_and(|other| self.stands_in(pod, other));
+        let like = |other: &&String| self.now.pods.get(other).is_some_and(|other| self.stands_in(pod, other));
         let Some(before) = self.outgoing.iter().find(like).cloned() else { return };
         if let Some(nomination) = self.expect_no_more(&before) {
             self.expect(uid, nomination);
@@ -155,8 +155,8 @@ impl ClusterState {
     pub fn roll<'a>(&mut self, pods: impl IntoIterator<Item = &'a str>, rolls: bool) {
         let there = &self.now.pods;
         let mut rolling: BTreeSet<String> =
-            self.now.rolling.iter().filter(|uid| there.contains_key(*uid)).cloned().collect();
-        let pods: Vec<&str> = pods.into_iter().filter(|uid| there.contains_key(*uid)).collect();
+            self.now.rolling.iter().filter(|uid| there.contains_key(uid)).cloned().collect();
+        let pods: Vec<&str> = pods.into_iter().filter(|uid| there.contains_key(uid)).collect();
         if rolls {
             rolling.extend(pods.iter().map(|uid| (*uid).to_owned()));
         } else {
@@ -206,7 +206,7 @@ impl ClusterState {
         if here.is_empty() {
             return false;
         }
-        let alike = |other: &&String| self.now.pods.get(*other).is_some_and(|other| alike(&other.pod, pod));
+        let alike = |other: &&String| self.now.pods.get(other).is_some_and(|other| alike(&other.pod, pod));
         let replaced = here.into_iter().find(alike);
         if let (Some(own), Some(replaced)) = (own, replaced.cloned()) {
             self.expect(&replaced, own);

@@ -22,7 +22,6 @@ use crate::disruption::{RemovalReason, allowed, blocked, marks};
 use crate::instance_type::subtract_reserved;
 use crate::paid_machines::Running;
 use crate::pod::Pod;
-use crate::problem::Problem;
 
 /// Longest time after a move of its workload at which a pod's arrival counts as by that move.
 const ARRIVES_WITHIN: SignedDuration = SignedDuration::from_mins(30);
@@ -114,7 +113,6 @@ pub(super) fn live(question: &Question) -> Live {
         }
         cluster = cluster.with_commitments(&Arc::new(own), &running);
     }
-    planning.problem = Arc::new(Problem::default());
     Live { cluster, planning, claims, said }
 }
 
