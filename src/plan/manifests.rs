@@ -75,9 +75,7 @@ fn load_manifests(args: &PlanArgs, mut manifests: Vec<Manifest>, watch: &Stopwat
     let catalogue = catalogue_for(args, picture.as_ref())?;
     let gates = static_pools::gates_of(args.feature_gates.as_deref())?;
     let groups = args.packing_policy == Some(PackingPolicy::NodeGroups);
-    let Gated { overlays, quotas, devices } = Gated::take_from(&mut manifests, args, &gates, groups)?;
-    let in_gangs = gates.gang_scheduling() && !groups;
-    let gangs = pod_groups::take_from(&mut manifests, in_gangs);
+    let Gated { overlays, quotas, devices, gangs } = Gated::take_from(&mut manifests, args, &gates, groups)?;
     let (buffers, passed_over) = buffers::of_manifests(&manifests, gates.capacity_buffers() && !groups)?;
     let unplanned = unplanned::warnings(&manifests);
     let planned = |manifest: &Manifest| !manifest.foreign && unplanned::other_moment(manifest).is_none();
@@ -89,7 +87,7 @@ fn load_manifests(args: &PlanArgs, mut manifests: Vec<Manifest>, watch: &Stopwat
     apply_pools(&mut state, &mut input, &manifests, &catalogue, picture.is_some(), &mut warnings)?;
     overlays::apply_all(&mut state, overlays);
     quotas::apply_all(&mut state, quotas);
-    pod_groups::apply_all(&mut state, gangs, in_gangs);
+    pod_groups::apply_all(&mut state, gangs, gates.gang_scheduling() && !groups);
     let admission = PlanAdmission::from_manifests(&manifests);
     let mut pods = admission.pods(&manifests, &mut warnings);
     warnings.extend(devices.iter().flat_map(|devices| devices.apply_all(&mut state, &mut pods)));
@@ -139,6 +137,7 @@ struct Gated {
     overlays: Vec<WrittenOverlay>,
     quotas: Vec<WrittenQuota>,
     devices: Option<GivenDevices>,
+    gangs: Vec<pod_groups::WrittenGroup>,
 }
 
 impl Gated {
@@ -152,6 +151,7 @@ impl Gated {
         Ok(Self {
             overlays: overlays::take_from(manifests, gates.node_overlays() && !groups)?,
             quotas: quotas::take_from(manifests, gates.capacity_quotas() && !groups)?,
+            gangs: pod_groups::take_from(manifests, gates.gang_scheduling() && !groups),
             devices: devices::take_from(manifests, if groups { Some(true) } else { args.ignore_dra_requests })?,
         })
     }

@@ -15,10 +15,10 @@ use crate::survive;
 const OTHER_VERSION: &str = "scheduling.k8s.io/v1alpha3";
 
 /// A group of manifests: its API, namespace and name, and what it asks for.
-type Written = (PodGroupApi, String, PodGroupRule);
+pub(super) type WrittenGroup = (PodGroupApi, String, PodGroupRule);
 
 /// Takes the groups out of manifests, if they count.
-pub(super) fn take_from(manifests: &mut Vec<Manifest>, do_count: bool) -> Vec<Written> {
+pub(super) fn take_from(manifests: &mut Vec<Manifest>, do_count: bool) -> Vec<WrittenGroup> {
     let mut all = Vec::new();
     if !do_count {
         return all;
@@ -33,7 +33,7 @@ pub(super) fn take_from(manifests: &mut Vec<Manifest>, do_count: bool) -> Vec<Wr
 }
 
 /// A manifest that is a group. One that cannot be read is one that makes no sense, as in a cluster.
-fn read_manifest(manifest: &Manifest) -> Option<Written> {
+fn read_manifest(manifest: &Manifest) -> Option<WrittenGroup> {
     if manifest.kind != KIND {
         return None;
     }
@@ -50,7 +50,7 @@ fn read_manifest(manifest: &Manifest) -> Option<Written> {
 }
 
 /// Puts groups into the state. Where those of files alone count (`do_count`), a pod whose group is not among them waits for it.
-pub(super) fn apply_all(state: &mut ClusterState, groups: Vec<Written>, do_count: bool) {
+pub(super) fn apply_all(state: &mut ClusterState, groups: Vec<WrittenGroup>, do_count: bool) {
     let book = state.pod_groups_mut();
     if do_count {
         book.follow(PodGroupApi::Native, true);
