@@ -19,8 +19,6 @@ OF_DOCTOR = CLOUD / "ec2/account_facts.rs"
 #: Beside the clients is what paces their calls, which is no service.
 CLIENT = re.compile(r"\bclients\s*\.\s*(?!limiter\b)(\w+)")
 CALL = re.compile(r"\bclients\s*\.\s*(?!limiter\b)(\w+)\s*\.\s*(\w+)\s*\(")
-#: A client that is given a name for the next call.
-LENT = re.compile(r"\blet (\w+) = &self\s*\.\s*clients\s*\.\s*(\w+);")
 SENT = re.compile(r"\.send_with\(\s*&self\s*\.\s*clients\s*\.\s*(\w+)\s*\)")
 BUILT = re.compile(r"\b(\w+)InputBuilder::default\(\)")
 NAMED = re.compile(r'(?:classify\(\s*|let call = |const (?:CALL|ADD_ROLE): &str = )"(\w+)"')
@@ -52,8 +50,6 @@ def called():
     builders = {one for text in texts().values() for one in BUILT.findall(text)}
     for path, text in texts().items():
         calls, sent = CALL.findall(text), SENT.findall(text)
-        for name, service in LENT.findall(text):
-            calls += [(service, operation) for operation in re.findall(rf"\b{name}\.(\w+)\(", text)]
         if len(CLIENT.findall(text)) != len(calls) + len(sent):
             raise AssertionError(f"{path}: a client is used in a way that source.py does not read")
         found |= {f"{SIGNED.get(service, service.removesuffix('_once'))}.{pascal(operation)}" for service, operation in calls}

@@ -9,7 +9,6 @@ use futures::future::try_join_all;
 
 use super::Ec2Cloud;
 use super::classify::{Effect, classify};
-use super::services::next_page;
 use crate::error::CloudError;
 use crate::info::InstanceTypeInfo;
 
@@ -21,33 +20,18 @@ pub(super) fn filter<S: Into<String>>(name: impl Into<String>, values: impl Into
 
 impl Ec2Cloud {
     pub(super) async fn describe_instance_types(&self) -> Result<Vec<InstanceTypeInfo>, CloudError> {
-        let (mut types, mut token) = (Vec::new(), None);
-        loop {
-            let page = self.clients.region_lists.describe_instance_types(token.as_deref()).await;
-            let page = page.map_err(|e| classify("DescribeInstanceTypes", Effect::Repeatable, e))?;
-            types.extend(page.items);
-            token = next_page(token.as_deref(), page.next_token);
-            if token.is_none() {
-                break;
-            }
-        }
-        types.sort_by(|a: &InstanceTypeInfo, b| a.name.cmp(&b.name));
+        let types = self.clients.region_lists.describe_instance_types().await;
+        let mut types = types.map_err(|e| classify("DescribeInstanceTypes", Effect::Repeatable, e))?;
+        types.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(types)
     }
 
     pub(super) async fn describe_offerings(&self) -> Result<BTreeMap<String, BTreeSet<String>>, CloudError> {
+        let offered = self.clients.region_lists.describe_instance_type_offerings().await;
+        let offered = offered.map_err(|e| classify("DescribeInstanceTypeOfferings", Effect::Repeatable, e))?;
         let mut zones_of: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        let mut token = None;
-        loop {
-            let page = self.clients.region_lists.describe_instance_type_offerings(token.as_deref()).await;
-            let page = page.map_err(|e| classify("DescribeInstanceTypeOfferings", Effect::Repeatable, e))?;
-            for one in page.items.into_iter().filter(|one| !one.instance_type.is_empty() && !one.zone.is_empty()) {
-                zones_of.entry(one.instance_type).or_default().insert(one.zone);
-            }
-            token = next_page(token.as_deref(), page.next_token);
-            if token.is_none() {
-                break;
-            }
+        for one in offered.into_iter().filter(|one| !one.instance_type.is_empty() && !one.zone.is_empty()) {
+            zones_of.entry(one.instance_type).or_default().insert(one.zone);
         }
         let zones = zones_of.values().flatten().cloned().collect();
         *self.memory.zones.lock().unwrap_or_else(PoisonError::into_inner) = zones;
@@ -66,27 +50,18 @@ impl Ec2Cloud {
     }
 
     async fn spot_prices_in(&self, zone: Option<&String>) -> Result<BTreeMap<(String, String), f64>, CloudError> {
-        let now = DateTime::from_secs(self.clock.wall().as_second());
+        let (now, zone) = (DateTime::from_secs(self.clock.wall().as_second()), zone.map(String::as_str));
+        let prices = self.clients.region_lists.describe_spot_price_history(now, zone, SPOT_PRODUCTS).await;
+        let prices = prices.map_err(|e| classify("DescribeSpotPriceHistory", Effect::Repeatable, e))?;
         let mut newest: BTreeMap<(String, String), (i64, f64)> = BTreeMap::new();
-        let mut token = None;
-        loop {
-            let lists = &self.clients.region_lists;
-            let zone = zone.map(String::as_str);
-            let page = lists.describe_spot_price_history(now, zone, SPOT_PRODUCTS, token.as_deref()).await;
-            let page = page.map_err(|e| classify("DescribeSpotPriceHistory", Effect::Repeatable, e))?;
-            for one in page.items {
-                let price = one.price.parse::<f64>().ok().filter(|price| *price > 0.0);
-                let (false, false, Some(price)) = (one.instance_type.is_empty(), one.zone.is_empty(), price) else {
-                    continue;
-                };
-                let entry = newest.entry((one.instance_type, one.zone)).or_insert((one.since, price));
-                if one.since > entry.0 {
-                    *entry = (one.since, price);
-                }
-            }
-            token = next_page(token.as_deref(), page.next_token);
-            if token.is_none() {
-                break;
+        for one in prices {
+            let price = one.price.parse::<f64>().ok().filter(|price| *price > 0.0);
+            let (false, false, Some(price)) = (one.instance_type.is_empty(), one.zone.is_empty(), price) else {
+                continue;
+            };
+            let entry = newest.entry((one.instance_type, one.zone)).or_insert((one.since, price));
+            if one.since > entry.0 {
+                *entry = (one.since, price);
             }
         }
         Ok(newest.into_iter().map(|(key, (_, price))| (key, price)).collect())

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use aws_smithy_xml::decode::{ScopedDecoder, XmlDecodeError, try_data};
 
-use super::region_lists::{each_member, items_of, text_of};
+use super::xml::{each_member, items_of, text_of};
 use crate::info::{Accelerator, Disk, Ebs, Gpu, InstanceStorage, InstanceTypeInfo, Network, NetworkCard, NeuronDevice};
 
 type Element<'inp, 'a> = ScopedDecoder<'inp, 'a>;

@@ -80,20 +80,25 @@ fn filter(name: &str, values: &[&str]) -> Filter {
 
 #[tokio::test(start_paused = true)]
 async fn instance_types_are_asked_for_and_read_as_the_sdk_does() {
+    let last = "<DescribeInstanceTypesResponse><instanceTypeSet><item><instanceType>c.1</instanceType></item></instanceTypeSet>\
+        </DescribeInstanceTypesResponse>";
+    let server = Server::new([(200, TYPES), (200, last)]);
+    let ours = server.clients("eu-west-1").region_lists.describe_instance_types().await.unwrap();
+    let asked = last_form(&server);
+    assert_eq!(server.count(), 2, "page by page");
     let server = Server::new([(200, TYPES)]);
     let clients = server.clients("eu-west-1");
-    let ours = clients.region_lists.describe_instance_types(Some("n&")).await.unwrap();
-    let asked = last_form(&server);
-    let sdk = clients.ec2.describe_instance_types().next_token("n&").max_results(100);
+    let sdk = clients.ec2.describe_instance_types().next_token("a+b=").max_results(100);
     let sdk = sdk.filters(filter("supported-virtualization-type", &["hvm"]));
     let sdk = sdk.filters(filter("processor-info.supported-architecture", &["x86_64", "arm64"])).send().await.unwrap();
     assert_eq!(asked, last_form(&server));
+    assert_eq!(sdk.next_token(), Some("a+b="));
     let wanted: Vec<InstanceTypeInfo> = sdk.instance_types().iter().map(info_of).collect();
-    assert_eq!(ours.items, wanted);
-    assert_eq!((ours.items.len(), ours.next_token.as_deref()), (2, sdk.next_token()));
-    let [all, bare] = &ours.items[..] else { unreachable!() };
+    assert_eq!(ours[..2], wanted);
+    let [all, bare, last] = &ours[..] else { unreachable!() };
     assert_eq!((all.vcpus, all.neuron[0].core_version, all.network.cards[0].baseline_gbps), (192, 3, Some(100.5)));
     assert_eq!((bare.vcpus, bare.nitro_tpm, bare.hypervisor.as_deref()), (0, false, Some("")));
+    assert_eq!(last.name, "c.1");
     // Each member of ours is read from somewhere: none is as it is in a type that says nothing.
     let (all, none) = [all, &InstanceTypeInfo::default()].map(|one| serde_json::to_value(one).unwrap()).into();
     for (name, value) in all.as_object().unwrap() {
@@ -105,32 +110,33 @@ async fn instance_types_are_asked_for_and_read_as_the_sdk_does() {
 async fn zones_and_spot_prices_are_asked_for_and_read_as_the_sdk_does() {
     let server = Server::new([(200, OFFERINGS)]);
     let clients = server.clients("eu-west-1");
-    let ours = clients.region_lists.describe_instance_type_offerings(None).await.unwrap();
+    let ours = clients.region_lists.describe_instance_type_offerings().await.unwrap();
     let asked = last_form(&server);
     let sdk = clients.ec2.describe_instance_type_offerings().location_type(LocationType::AvailabilityZone);
     let sdk = sdk.max_results(1000).send().await.unwrap();
     assert_eq!(asked, last_form(&server));
     let found = &sdk.instance_type_offerings()[0];
-    assert_eq!(found.instance_type().unwrap().as_str(), ours.items[0].instance_type);
-    assert_eq!((found.location(), &ours.next_token), (Some(ours.items[0].zone.as_str()), &None));
+    assert_eq!(found.instance_type().unwrap().as_str(), ours[0].instance_type);
+    assert_eq!((found.location(), sdk.next_token()), (Some(ours[0].zone.as_str()), None));
 
-    let server = Server::new([(200, SPOT_PRICES)]);
+    let more = SPOT_PRICES.replace("<nextToken/>", "<nextToken>t</nextToken>");
+    let server = Server::new([(200, &more), (200, SPOT_PRICES)]);
     let clients = server.clients("eu-west-1");
     let (now, products) = (DateTime::from_secs(1_767_225_600), ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]);
-    let ours =
-        clients.region_lists.describe_spot_price_history(now, Some("us-east-1a"), products, Some("t")).await.unwrap();
+    let ours = clients.region_lists.describe_spot_price_history(now, Some("us-east-1a"), products).await.unwrap();
     let asked = last_form(&server);
+    assert_eq!((ours.len(), server.count()), (2, 2), "an empty name is that of no page");
     let sdk = clients.ec2.describe_spot_price_history().start_time(now).availability_zone("us-east-1a").next_token("t");
     let sdk =
         sdk.product_descriptions(products[0]).product_descriptions(products[1]).max_results(1000).send().await.unwrap();
     assert_eq!(asked, last_form(&server));
-    let (found, price) = (&sdk.spot_price_history()[0], &ours.items[0]);
+    let (found, price) = (&sdk.spot_price_history()[0], &ours[1]);
     assert_eq!(
         (found.spot_price(), found.availability_zone()),
         (Some(price.price.as_str()), Some(price.zone.as_str()))
     );
     assert_eq!((found.timestamp().unwrap().secs(), price.instance_type.as_str()), (price.since, "m5.large"));
-    assert_eq!(ours.next_token.as_deref(), sdk.next_token());
+    assert_eq!(sdk.next_token(), Some(""));
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,7 +145,7 @@ async fn answers_that_are_cut_off_or_make_no_sense_are_none() {
     let unreadable = TYPES.replace("<defaultVCpus>192<", "<defaultVCpus>many<");
     for answer in [cut, &unreadable, OFFERINGS, "<DescribeInstanceTypesResponse><instanceTypeSet>", "", "no XML"] {
         let server = Server::new([(200, answer)]);
-        let refused = server.clients("eu-west-1").region_lists.describe_instance_types(None).await.unwrap_err();
+        let refused = server.clients("eu-west-1").region_lists.describe_instance_types().await.unwrap_err();
         let refused = classify("DescribeInstanceTypes", Effect::Repeatable, refused);
         assert!(matches!(&refused, CloudError::Retryable { code, .. } if code == "AnswerNotUnderstood"), "{refused:?}");
     }
@@ -147,7 +153,7 @@ async fn answers_that_are_cut_off_or_make_no_sense_are_none() {
         <RequestID>r</RequestID></Response>";
     let server = Server::new([(403, denied)]);
     let clients = server.clients("eu-west-1");
-    let ours = clients.region_lists.describe_instance_types(None).await.unwrap_err();
+    let ours = clients.region_lists.describe_instance_types().await.unwrap_err();
     let sdk = clients.ec2.describe_instance_types().send().await.unwrap_err();
     let ours = classify("DescribeInstanceTypes", Effect::Repeatable, ours);
     assert_eq!((ours.code(), server.count()), ("UnauthorizedOperation", 2));

@@ -17,6 +17,7 @@ mod savings_plans;
 mod sdk_oracle;
 #[cfg(test)]
 mod tests;
+mod xml;
 mod zonal_shift;
 
 use aws_config::SdkConfig;

@@ -11,6 +11,7 @@ use aws_smithy_xml::decode::{Document, ScopedDecoder, XmlDecodeError, try_data};
 use form_urlencoded::Serializer;
 
 use super::endpoints::Host;
+use super::xml::{each_member, read_error, text_of};
 use super::{Call, Called, Service, ServiceClient};
 
 const CONTENT_TYPE: &str = "application/x-www-form-urlencoded";
@@ -119,18 +120,7 @@ fn error_of(_: &HttpResponse, body: &[u8]) -> Result<Builder, BoxError> {
     let mut document = Document::try_from(body)?;
     let mut root = document.root_element()?;
     let mut meta = ErrorMetadata::builder();
-    while let Some(mut tag) = root.next_tag() {
-        if tag.start_el().local() != "Error" {
-            continue;
-        }
-        while let Some(mut field) = tag.next_tag() {
-            match field.start_el().local() {
-                "Code" => meta = meta.code(try_data(&mut field)?),
-                "Message" => meta = meta.message(try_data(&mut field)?),
-                _ => {}
-            }
-        }
-    }
+    each_member(&mut root, |name, error| if name == "Error" { read_error(error, &mut meta) } else { Ok(()) })?;
     Ok(meta)
 }
 
@@ -138,7 +128,7 @@ fn error_of(_: &HttpResponse, body: &[u8]) -> Result<Builder, BoxError> {
 fn each_of_result(
     body: &[u8],
     operation: &str,
-    mut read: impl FnMut(&str, ScopedDecoder<'_, '_>) -> Result<(), XmlDecodeError>,
+    read: impl FnMut(&str, &mut ScopedDecoder<'_, '_>) -> Result<(), XmlDecodeError>,
 ) -> Result<(), BoxError> {
     let mut document = Document::try_from(body)?;
     let mut root = document.root_element()?;
@@ -150,10 +140,7 @@ fn each_of_result(
         if !tag.start_el().matches(&result) {
             continue;
         }
-        while let Some(member) = tag.next_tag() {
-            let name = member.start_el().local().to_owned();
-            read(&name, member)?;
-        }
+        each_member(&mut tag, read)?;
         return Ok(());
     }
     Err(format!("the answer has no {result}").into())
@@ -172,14 +159,14 @@ fn found_of(body: &[u8]) -> Result<Option<InstanceProfile>, BoxError> {
 
 fn page_of(body: &[u8]) -> Result<ProfilePage, BoxError> {
     let mut page = ProfilePage::default();
-    each_of_result(body, "ListInstanceProfiles", |name, mut member| {
+    each_of_result(body, "ListInstanceProfiles", |name, member| {
         match name {
             "InstanceProfiles" => {
-                while let Some(item) = member.next_tag() {
-                    page.profiles.push(profile_of(item)?);
+                while let Some(mut item) = member.next_tag() {
+                    page.profiles.push(profile_of(&mut item)?);
                 }
             }
-            "Marker" => page.marker = Some(try_data(&mut member)?.into_owned()),
+            "Marker" => page.marker = Some(text_of(member)?),
             _ => {}
         }
         Ok(())
@@ -187,16 +174,14 @@ fn page_of(body: &[u8]) -> Result<ProfilePage, BoxError> {
     Ok(page)
 }
 
-fn profile_of(mut profile: ScopedDecoder<'_, '_>) -> Result<InstanceProfile, XmlDecodeError> {
+fn profile_of(profile: &mut ScopedDecoder<'_, '_>) -> Result<InstanceProfile, XmlDecodeError> {
     let mut found = InstanceProfile::default();
-    while let Some(mut field) = profile.next_tag() {
-        let name = field.start_el().local().to_owned();
-        match name.as_str() {
-            "InstanceProfileName" => found.name = try_data(&mut field)?.into_owned(),
-            "Path" => found.path = try_data(&mut field)?.into_owned(),
+    each_member(profile, |name, field| {
+        match name {
+            "InstanceProfileName" => found.name = text_of(field)?,
+            "Path" => found.path = text_of(field)?,
             "CreateDate" => {
-                let text = try_data(&mut field)?;
-                let created = DateTime::from_str(&text, Format::DateTimeWithOffset);
+                let created = DateTime::from_str(&try_data(field)?, Format::DateTimeWithOffset);
                 found.created = Some(created.map_err(XmlDecodeError::unhandled)?);
             }
             "Roles" => {
@@ -211,7 +196,8 @@ fn profile_of(mut profile: ScopedDecoder<'_, '_>) -> Result<InstanceProfile, Xml
             }
             _ => {}
         }
-    }
+        Ok(())
+    })?;
     Ok(found)
 }
 

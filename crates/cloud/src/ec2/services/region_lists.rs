@@ -13,7 +13,8 @@ use aws_smithy_xml::decode::{Document, ScopedDecoder, XmlDecodeError, try_data};
 use super::endpoints::{FipsHost, Host};
 use super::instance_type::read_instance_type;
 use super::query::form_call;
-use super::{Called, Service, ServiceClient};
+use super::xml::{each_member, items_of, read_error, text_of};
+use super::{Called, Service, ServiceClient, next_page};
 use crate::info::InstanceTypeInfo;
 
 const VERSION: &str = "2016-11-15";
@@ -33,11 +34,11 @@ static EC2: Service = Service {
 pub(in crate::ec2) struct RegionLists(ServiceClient);
 
 /// A page of a list.
-#[derive(Debug, Default, PartialEq)]
-pub(in crate::ec2) struct Page<T> {
-    pub items: Vec<T>,
+#[derive(Debug)]
+struct Page<T> {
+    items: Vec<T>,
     /// The next page's name; absent or empty on the last.
-    pub next_token: Option<String>,
+    next_token: Option<String>,
 }
 
 /// An instance type that a zone has.
@@ -63,8 +64,8 @@ impl RegionLists {
         Self(ServiceClient::new(&EC2, config, partition))
     }
 
-    /// A page of the instance types that run HVM images of x86_64 or arm64.
-    pub async fn describe_instance_types(&self, next_token: Option<&str>) -> Called<Page<InstanceTypeInfo>> {
+    /// The instance types that run HVM images of x86_64 or arm64.
+    pub async fn describe_instance_types(&self) -> Called<Vec<InstanceTypeInfo>> {
         let parameters = [
             ("Filter.1.Name", "supported-virtualization-type"),
             ("Filter.1.Value.1", "hvm"),
@@ -73,55 +74,56 @@ impl RegionLists {
             ("Filter.2.Value.2", "arm64"),
             ("MaxResults", TYPES_PAGE),
         ];
-        let call = ("DescribeInstanceTypes", &parameters[..]);
-        self.page(call, next_token, |body| {
-            page_of(body, "DescribeInstanceTypesResponse", "instanceTypeSet", read_instance_type)
-        })
-        .await
+        let page_of = |body: &[u8]| page_of(body, "DescribeInstanceTypes", "instanceTypeSet", read_instance_type);
+        self.all("DescribeInstanceTypes", &parameters, page_of).await
     }
 
-    /// A page of the instance types by zone.
-    pub async fn describe_instance_type_offerings(&self, next_token: Option<&str>) -> Called<Page<Offering>> {
+    /// The instance types by zone.
+    pub async fn describe_instance_type_offerings(&self) -> Called<Vec<Offering>> {
+        const OPERATION: &str = "DescribeInstanceTypeOfferings";
         let parameters = [("LocationType", "availability-zone"), ("MaxResults", OFFERINGS_PAGE)];
-        let call = ("DescribeInstanceTypeOfferings", &parameters[..]);
-        self.page(call, next_token, |body| {
-            page_of(body, "DescribeInstanceTypeOfferingsResponse", "instanceTypeOfferingSet", read_offering)
-        })
-        .await
+        let page_of = |body: &[u8]| page_of(body, OPERATION, "instanceTypeOfferingSet", read_offering);
+        self.all(OPERATION, &parameters, page_of).await
     }
 
-    /// A page of the prices that hold at that time and of later ones, of all zones or of one, for one of `products` each.
+    /// The prices that hold at that time and later ones, for each of the products, of all zones or of one.
     pub async fn describe_spot_price_history(
         &self,
         start: DateTime,
         zone: Option<&str>,
         products: [&str; 2],
-        next_token: Option<&str>,
-    ) -> Called<Page<SpotPrice>> {
+    ) -> Called<Vec<SpotPrice>> {
         // A time that cannot be written is left out: EC2 then lists all prices, of which the newest counts.
-        let start = start.fmt(Format::DateTime).unwrap_or_default();
+        let start = start.fmt(Format::DateTime).ok();
         let mut parameters = vec![("MaxResults", SPOT_PAGE)];
-        parameters.extend((!start.is_empty()).then_some(("StartTime", start.as_str())));
+        parameters.extend(start.as_deref().map(|start| ("StartTime", start)));
         parameters.extend([("ProductDescription.1", products[0]), ("ProductDescription.2", products[1])]);
         parameters.extend(zone.map(|zone| ("AvailabilityZone", zone)));
-        self.page(("DescribeSpotPriceHistory", &parameters), next_token, |body| {
-            page_of(body, "DescribeSpotPriceHistoryResponse", "spotPriceHistorySet", read_spot_price)
-        })
-        .await
+        let page_of = |body: &[u8]| page_of(body, "DescribeSpotPriceHistory", "spotPriceHistorySet", read_spot_price);
+        self.all("DescribeSpotPriceHistory", &parameters, page_of).await
     }
 
-    async fn page<T>(
+    /// The items of all pages.
+    async fn all<T>(
         &self,
-        (operation, parameters): (&'static str, &[(&str, &str)]),
-        next_token: Option<&str>,
+        operation: &'static str,
+        parameters: &[(&str, &str)],
         page_of: fn(&[u8]) -> Result<Page<T>, BoxError>,
-    ) -> Called<Page<T>>
+    ) -> Called<Vec<T>>
     where
         T: std::fmt::Debug + Send + Sync + 'static,
     {
-        let named = next_token.map(|token| ("NextToken", token));
-        let parameters: Vec<(&str, &str)> = parameters.iter().copied().chain(named).collect();
-        self.0.send(form_call(VERSION, operation, &parameters), page_of).await
+        let (mut items, mut token) = (Vec::new(), None::<String>);
+        loop {
+            let named = token.as_deref().map(|token| ("NextToken", token));
+            let asked: Vec<(&str, &str)> = parameters.iter().copied().chain(named).collect();
+            let page = self.0.send(form_call(VERSION, operation, &asked), page_of).await?;
+            items.extend(page.items);
+            token = next_page(token.as_deref(), page.next_token);
+            if token.is_none() {
+                return Ok(items);
+            }
+        }
     }
 }
 
@@ -129,38 +131,30 @@ impl RegionLists {
 fn error_of(_: &HttpResponse, body: &[u8]) -> Result<Builder, BoxError> {
     let mut document = Document::try_from(body)?;
     let mut root = document.root_element()?;
-    let mut meta = Some(ErrorMetadata::builder());
+    let mut meta = ErrorMetadata::builder();
     each_member(&mut root, |name, errors| {
         if name != "Errors" {
             return Ok(());
         }
-        each_member(errors, |_, error| {
-            each_member(error, |name, field| {
-                meta = match (name, meta.take()) {
-                    ("Code", Some(meta)) => Some(meta.code(text_of(field)?)),
-                    ("Message", Some(meta)) => Some(meta.message(text_of(field)?)),
-                    (_, meta) => meta,
-                };
-                Ok(())
-            })
-        })
+        each_member(errors, |_, error| read_error(error, &mut meta))
     })?;
-    Ok(meta.unwrap_or_default())
+    Ok(meta)
 }
 
-/// Reads an answer whose list is named `list`.
+/// Reads the answer to an operation, whose list is named `list`.
 ///
 /// # Errors
 /// The answer is another one, ends too soon, or has a member that cannot be read.
 fn page_of<T>(
     body: &[u8],
-    answer: &str,
+    operation: &str,
     list: &str,
     read_item: fn(&mut ScopedDecoder<'_, '_>) -> Result<T, XmlDecodeError>,
 ) -> Result<Page<T>, BoxError> {
     let mut document = Document::try_from(body)?;
     let mut root = document.root_element()?;
-    if !root.start_el().matches(answer) {
+    let answer = format!("{operation}Response");
+    if !root.start_el().matches(&answer) {
         return Err(format!("the answer is no {answer}").into());
     }
     let mut page = Page { items: Vec::new(), next_token: None };
@@ -209,38 +203,4 @@ fn read_spot_price(item: &mut ScopedDecoder<'_, '_>) -> Result<SpotPrice, XmlDec
         Ok(())
     })?;
     Ok(found)
-}
-
-/// Calls `read` with each member of an element and its name.
-pub(super) fn each_member(
-    element: &mut ScopedDecoder<'_, '_>,
-    mut read: impl FnMut(&str, &mut ScopedDecoder<'_, '_>) -> Result<(), XmlDecodeError>,
-) -> Result<(), XmlDecodeError> {
-    let mut name = String::new();
-    while let Some(mut member) = element.next_tag() {
-        // The name belongs to the member, which is read on.
-        name.clear();
-        name.push_str(member.start_el().local());
-        read(&name, &mut member)?;
-    }
-    Ok(())
-}
-
-/// The items of a list. EC2 calls them so in each but that of inference accelerators, whose are members.
-pub(super) fn items_of<T>(
-    list: &mut ScopedDecoder<'_, '_>,
-    read_item: fn(&mut ScopedDecoder<'_, '_>) -> Result<T, XmlDecodeError>,
-) -> Result<Vec<T>, XmlDecodeError> {
-    let mut items = Vec::new();
-    while let Some(mut item) = list.next_tag() {
-        if ["item", "member"].iter().any(|name| item.start_el().matches(name)) {
-            items.push(read_item(&mut item)?);
-        }
-    }
-    Ok(items)
-}
-
-/// The text of an element.
-pub(super) fn text_of(element: &mut ScopedDecoder<'_, '_>) -> Result<String, XmlDecodeError> {
-    Ok(try_data(element)?.into_owned())
 }
