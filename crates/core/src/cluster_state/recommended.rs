@@ -1,5 +1,6 @@
 //! Pods as they will be when they have been created anew, by what is recommended for their workloads.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -39,16 +40,12 @@ impl Snapshot {
             return None;
         }
         let sizes = entry.sizes.as_ref()?;
-        let (namespace, kind, name) = match ReplicaOwner::of_pod(entry) {
-            ReplicaOwner::Deployment(namespace, name) => (namespace, "Deployment", name),
-            ReplicaOwner::Controller(key) => {
-                let (kind, rest) = key.split_once('/')?;
-                let (namespace, name) = rest.split_once('/')?;
-                (namespace, kind, name)
-            }
+        let workload = match ReplicaOwner::of_pod(entry) {
+            ReplicaOwner::Deployment(namespace, name) => Cow::Owned(format!("Deployment/{namespace}/{name}")),
+            ReplicaOwner::Controller(key) => Cow::Borrowed(key),
             ReplicaOwner::Workload(..) => return None,
         };
-        let found = self.recommendations.for_workload(namespace, kind, name)?;
+        let found = self.recommendations.for_workload(&workload)?;
         Some(sizes.requests_with(|container| found.of_container(container))).filter(|all| *all != entry.pod.requests)
     }
 
@@ -59,24 +56,25 @@ impl Snapshot {
         if self.recommendations.is_empty() {
             return None;
         }
-        let is_going = |entry: &PodEntry| nodes.contains(entry.node_name.as_str());
-        let mut expected: BTreeMap<&NominationTarget, Vec<&Arc<PodEntry>>> = BTreeMap::new();
-        for (uid, nomination) in self.nominations.iter() {
-            let entry = self.pods.get(uid).filter(|entry| entry.node_name.is_empty() || is_going(entry));
-            expected.entry(&nomination.target).or_default().extend(entry);
+        let going = nodes.iter().filter_map(|node| self.loads.get(*node)).flat_map(|load| load.pods.values());
+        let resized = going.filter(|entry| self.recommended(entry).is_some());
+        let places: BTreeMap<&NominationTarget, &Arc<PodEntry>> =
+            resized.filter_map(|entry| Some((&self.nominations.get(&entry.pod.uid)?.target, entry))).collect();
+        if places.is_empty() {
+            return None;
         }
-        for place in self.joined() {
+        self.joined().iter().find_map(|place| {
+            let targets = place.targets();
+            let grows = targets.iter().flatten().find_map(|target| places.get(target))?;
             let load = place.node_name().and_then(|name| self.loads.get(name));
-            let comes: Vec<_> =
-                place.targets().iter().flatten().filter_map(|target| expected.get(target)).flatten().copied().collect();
-            let grows = comes.iter().find(|entry| is_going(entry) && self.recommended(entry).is_some());
-            let Some(grows) = grows else { continue };
             let mut used = load.map(|load| load.requests.clone()).unwrap_or_default();
-            comes.iter().for_each(|entry| used.add(&with_itself(&self.recreated(entry).requests)));
-            if !used.fits_in(&place.allocatable) {
-                return Some(format!("{}/{}", grows.pod.namespace, grows.pod.name));
+            let comes = targets.iter().flatten().flat_map(|target| self.nominations.pods_at(target));
+            let comes = comes.filter_map(|uid| self.pods.get(uid));
+            // Pods that are there already are in the load.
+            for entry in comes.filter(|entry| Some(entry.node_name.as_str()) != place.node_name()) {
+                used.add(&with_itself(&self.recreated(entry).requests));
             }
-        }
-        None
+            (!used.fits_in(&place.allocatable)).then(|| format!("{}/{}", grows.pod.namespace, grows.pod.name))
+        })
     }
 }

@@ -15,15 +15,13 @@ const MOST_CONTAINERS: usize = 100;
 /// The mode in which nobody changes requests.
 const MODE_OFF: &str = "Off";
 
-/// A workload: its namespace, kind and name.
-type Target = (String, String, String);
-
 /// Requests that pods of a workload get when they are created.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recommendation {
     /// Time at which the autoscaler was created: of several for one workload the oldest counts.
     created: Option<Timestamp>,
-    target: Target,
+    /// The workload, as [`crate::cluster_state::PodEntry::controller`] has it: `kind/namespace/name`.
+    target: String,
     /// Requests by container; none in the mode `Off`.
     containers: BTreeMap<String, Resources>,
 }
@@ -46,9 +44,9 @@ impl Recommendation {
             }
         }
         containers.retain(|_, amounts| !amounts.is_empty());
-        let namespace = vpa.metadata.namespace.clone().unwrap_or_default();
+        let namespace = vpa.metadata.namespace.as_deref().unwrap_or_default();
         let created = vpa.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        Some(Self { created, target: (namespace, target.kind.clone(), target.name.clone()), containers })
+        Some(Self { created, target: format!("{}/{namespace}/{}", target.kind, target.name), containers })
     }
 
     /// Requests that the container gets.
@@ -67,7 +65,7 @@ struct Known {
     /// By `namespace/name` of the autoscaler.
     all: BTreeMap<String, Recommendation>,
     /// Autoscalers by workload.
-    by_target: BTreeMap<Target, BTreeSet<String>>,
+    by_target: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Recommendations {
@@ -120,13 +118,10 @@ impl Recommendations {
         self.0.all.is_empty()
     }
 
-    /// The recommendation for a workload: that of the oldest autoscaler, as where pods are created.
+    /// The recommendation for a workload, by `kind/namespace/name`: that of the oldest autoscaler, as where pods are created.
     #[must_use]
-    pub fn for_workload(&self, namespace: &str, kind: &str, name: &str) -> Option<&Recommendation> {
-        if self.is_empty() {
-            return None;
-        }
-        let keys = self.0.by_target.get(&(namespace.to_owned(), kind.to_owned(), name.to_owned()))?;
+    pub fn for_workload(&self, workload: &str) -> Option<&Recommendation> {
+        let keys = self.0.by_target.get(workload)?;
         let all = keys.iter().filter_map(|key| Some((key, self.0.all.get(key)?)));
         let (_, oldest) = all.min_by_key(|(key, one)| (one.created.unwrap_or(Timestamp::MAX), *key))?;
         Some(oldest)

@@ -65,6 +65,36 @@ fn command_with_gone_or_late_replacement_is_undone_and_pauses() {
     assert_eq!(pause(&next(&mut queue, &world.state.snapshot(), LATER + 907.0)), 600);
 }
 
+/// More is recommended for a pod than when its place was found: the node stays if the place does not do any more.
+#[test]
+fn command_whose_pod_outgrows_its_place_is_undone() {
+    for (cpu, outgrows) in [("1600m", false), ("3", true)] {
+        let mut world = world();
+        world.state.follow_recommendations(true);
+        world.sized("large", 16);
+        world.asking("one", "large", 1500, |_| ());
+        let (mut queue, id) = replacing(&world, "claim-new");
+        queue.marked(id).unwrap();
+        world.initialize("new");
+        world.state.nominate(["uid-one"], &NominationTarget::Claim("claim-new".into()), Duration::from_secs(60));
+        let autoscaler = json!({
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+            "metadata": {"name": "a", "namespace": "default"},
+            "spec": {"targetRef": {"kind": "ReplicaSet", "name": "web"}},
+            "status": {"recommendation": {"containerRecommendations": [{"containerName": "a", "target": {"cpu": cpu}}]}},
+        });
+        world.state.recommendations_mut().apply(&serde_json::from_value(autoscaler).unwrap());
+        let steps = next(&mut queue, &world.state.snapshot(), LATER + 61.0);
+        match &steps[..] {
+            [CommandStep::End(_, Ended::Undone(why, _))] => {
+                assert!(outgrows && why.contains("pod default/one"), "{why}")
+            }
+            [CommandStep::Remove(_, true)] => assert!(!outgrows, "{cpu}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 #[test]
 fn finished_command_takes_the_pause_of_its_pool_back() {
     let mut world = too_large();
