@@ -11,18 +11,18 @@ const GATE: &str = "featureGates: {ProvisioningRequest: true}\n";
 const ATOMIC: &str = "best-effort-atomic-scale-up.autoscaling.x-k8s.io";
 const CHECK: &str = "check-capacity.autoscaling.x-k8s.io";
 /// Nodes that hold nothing go after half a minute.
-const QUICK: &str = "{consolidationPolicy: WhenEmpty, consolidateAfter: 30s, budgets: [{nodes: '100%'}]}";
-const STAY: &str = "{consolidationPolicy: WhenEmpty, consolidateAfter: Never}";
+pub const QUICK: &str = "{consolidationPolicy: WhenEmpty, consolidateAfter: 30s, budgets: [{nodes: '100%'}]}";
+pub const STAY: &str = "{consolidationPolicy: WhenEmpty, consolidateAfter: Never}";
 
 /// A class and a pool.
-fn pool(disruption: &str) -> String {
+pub fn pool(disruption: &str) -> String {
     let all = manifests(0);
     let (pool, _) = all.split_once("---\napiVersion: apps/v1").unwrap();
     pool.replace(STAY, disruption)
 }
 
 /// The spec of a pod that needs a node of its own, in a zone if there is one given.
-fn pod_spec(zone: &str) -> String {
+pub fn pod_spec(zone: &str) -> String {
     let selector = if zone.is_empty() {
         String::new()
     } else {
@@ -81,7 +81,7 @@ fn first_said(played: &Played, name: &str, type_: &str, status: &str) -> f64 {
     at(written.into_iter().find(says).unwrap_or_else(|| panic!("{name} was never {type_}={status}")))
 }
 
-fn nodes(played: &Played) -> &Vec<Value> {
+pub fn nodes(played: &Played) -> &Vec<Value> {
     played.report["nodes"].as_array().unwrap()
 }
 

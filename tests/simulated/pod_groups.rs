@@ -1,21 +1,10 @@
 //! PodGroups, played through: all nodes of a gang or none, given back, and never ordered twice.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use serde_json::Value;
-
+use crate::gangs::{QUICK, STAY, nodes, pod_spec, pool};
 use crate::played::{Played, at, manifests, play_over};
 
 const GATE: &str = "featureGates: {GangScheduling: true}\n";
-/// Nodes that hold nothing go after half a minute.
-const QUICK: &str = "{consolidationPolicy: WhenEmpty, consolidateAfter: 30s, budgets: [{nodes: '100%'}]}";
-const STAY: &str = "{consolidationPolicy: WhenEmpty, consolidateAfter: Never}";
-
-/// A class and a pool.
-fn pool(disruption: &str) -> String {
-    let all = manifests(0);
-    let (pool, _) = all.split_once("---\napiVersion: apps/v1").unwrap();
-    pool.replace(STAY, disruption)
-}
 
 fn group(name: &str, min_count: u32) -> String {
     format!(
@@ -25,18 +14,11 @@ fn group(name: &str, min_count: u32) -> String {
 
 /// A Deployment of pods of a group that each need a node of their own, in a zone if there is one given.
 fn members(name: &str, group: &str, pods: u32, zone: &str) -> String {
-    let selector = if zone.is_empty() {
-        String::new()
-    } else {
-        format!("nodeSelector: {{topology.kubernetes.io/zone: {zone}}}, ")
-    };
+    let grouped = format!("{{schedulingGroup: {{podGroupName: {group}}}, ");
+    let spec = pod_spec(zone).replacen('{', &grouped, 1);
     format!(
-        "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}, namespace: default}}\nspec:\n  replicas: {pods}\n  selector: {{matchLabels: {{own: {name}}}}}\n  template:\n    metadata: {{labels: {{app: train, own: {name}}}}}\n    spec: {{{selector}schedulingGroup: {{podGroupName: {group}}}, terminationGracePeriodSeconds: 1, affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{{topologyKey: kubernetes.io/hostname, labelSelector: {{matchLabels: {{app: train}}}}}}]}}}}, containers: [{{name: main, image: pause, resources: {{requests: {{cpu: 500m, memory: 256Mi}}}}}}]}}\n"
+        "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}, namespace: default}}\nspec:\n  replicas: {pods}\n  selector: {{matchLabels: {{own: {name}}}}}\n  template:\n    metadata: {{labels: {{app: train, own: {name}}}}}\n    spec: {spec}\n"
     )
-}
-
-fn nodes(played: &Played) -> &Vec<Value> {
-    played.report["nodes"].as_array().unwrap()
 }
 
 fn bound(played: &Played) -> Vec<f64> {
